@@ -1,0 +1,122 @@
+"""`GPUNode`: the cards of one node and the ledger of what is reserved on them.
+
+Cluster-scoped; it has the name of its node.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.api.crds.model import ATOMIC_MAP, GB, Conditions, CrdModel, ShortText, Slot, list_map
+from shared.core.cards import CardClass, Vendor
+
+MAX_CARDS = 64
+MAX_RESERVATIONS = 4096
+
+
+class Mode(StrEnum):
+    SHARED = "shared"
+    EXCLUSIVE = "exclusive"
+
+
+class Injection(StrEnum):
+    ENV = "env"
+    CDI = "cdi"
+
+
+class CardWish(CrdModel):
+    """What the admin wants of one card."""
+
+    index: Slot
+    """The card's slot number on the node."""
+    headroom_gb: GB = 0
+    """GB of the card that are never promised to anybody."""
+    cordoned: bool = False
+    """True keeps new models off the card. Those that hold a share of it stay."""
+
+
+CardWishes = Annotated[list[CardWish], Field(max_length=MAX_CARDS, json_schema_extra=list_map("index"))]
+
+
+class GPUNodeSpec(CrdModel):
+    """What the admin wants of the node's cards. Everything may be left out."""
+
+    mode: Mode | None = None
+    """`shared`: several models share a card, each with its own budget. `exclusive`: the first model takes the
+    whole card. Left out, the operator's own setting holds."""
+    cards: CardWishes | None = None
+    """Wishes for single cards."""
+
+
+class CardStatus(CrdModel):
+    """One physical GPU, one hardware partition, or one pool of memory shared with the CPU."""
+
+    index: Slot
+    """The card's slot number on the node. It stays the same when other cards drop out."""
+    uuid: Annotated[str, Field(min_length=1, max_length=128)]
+    """The identity that the vendor's driver gives the card."""
+    model: Annotated[str, Field(max_length=128)]
+    """The product name, such as `Tesla T4`."""
+    vendor: Vendor
+    """Who made the card."""
+    card_class: Annotated[CardClass, Field(alias="class")]
+    """`discrete`: memory of its own. `unified`: memory shared with the CPU. `mig`: a hardware partition."""
+    memory_mib: Annotated[int, Field(ge=0)]
+    """Memory of the card in MiB, as the driver reports it."""
+    budget_gb: GB
+    """Whole GB (1024 MiB) of it that may be reserved."""
+    healthy: bool
+    """False while the driver reports trouble: nothing new is placed on the card."""
+    foreign_gb: GB = 0
+    """GB in use by processes that hold no reservation."""
+
+
+Cards = Annotated[list[CardStatus], Field(max_length=MAX_CARDS, json_schema_extra=list_map("index"))]
+
+
+class Summary(CrdModel):
+    """The sums that `kubectl get gpunodes` shows, in GB. Written together with the reservations."""
+
+    budget_gb: GB | None = None
+    """GB of all cards that may be reserved."""
+    reserved_gb: GB | None = None
+    """GB of all cards that are reserved."""
+    free_gb: GB | None = None
+    """GB of all cards that a new model could get."""
+    largest_free_gb: GB | None = None
+    """GB of the card with most free: the largest share that a new model could get here."""
+    cards: Annotated[str, Field(max_length=2048)] | None = None
+    """Reserved and budget of each card by slot: `0: 12/16, 1: 0/24`."""
+
+
+Reservation = Annotated[str, Field(max_length=1024)]
+Reservations = Annotated[dict[str, Reservation], Field(max_length=MAX_RESERVATIONS, json_schema_extra=ATOMIC_MAP)]
+
+
+class GPUNodeStatus(CrdModel):
+    """What the node has, and who holds how much of it."""
+
+    cards: Cards | None = None
+    """The cards of the node."""
+    models: Annotated[str, Field(max_length=1024)] | None = None
+    """For people, the product names of the cards: `Tesla T4`, or `2x NVIDIA L4, Tesla T4`."""
+    accel_versions: Annotated[dict[str, ShortText], Field(max_length=16)] | None = None
+    """The highest version of each accelerator runtime that the node's driver serves: `cuda: "12.4"`."""
+    injection: Injection | None = None
+    """How a container gets its cards: `env` by an environment variable, `cdi` by the container runtime."""
+    reservations: Reservations | None = None
+    """The ledger: reservation id to `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`."""
+    summary: Summary | None = None
+    """The sums over cards and reservations."""
+    conditions: Conditions | None = None
+    """The state of the node's cards as a whole."""
+
+
+class GPUNode(CrdModel):
+    """The GPU cards of one node: how much memory each has, how much of it is reserved, and by whom."""
+
+    spec: GPUNodeSpec | None = None
+    status: GPUNodeStatus | None = None

@@ -1,0 +1,110 @@
+"""`ModelPlacement`: where one workload's models are placed, or why they are not.
+
+Namespaced; one for each top owner.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.api.crds.model import ATOMIC_LIST, Conditions, CrdModel, ShortText, Slot
+
+MAX_PLACEMENTS = 20
+MAX_REFUSALS = 256
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+ReasonCode = Annotated[str, Field(max_length=64, pattern=r"^[a-z_]*$")]
+Message = Annotated[str, Field(max_length=1024)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Phase(StrEnum):
+    PLACED = "Placed"
+    RUNNING = "Running"
+    FAILED = "Failed"
+
+
+class LastErrorCode(StrEnum):
+    NO_FIT = "NoFitError"
+    OOM = "OOM"
+
+
+class Refusal(CrdModel):
+    """Pods of one owner that got no place."""
+
+    uid: Annotated[str, Field(max_length=64)]
+    """The owner's uid, so that a new object of the same name does not inherit the refusal."""
+    reason: ReasonCode
+    """Why, as one of the reason codes of a NoFit, such as `insufficient_capacity`."""
+    message: Message
+    """The whole refusal as its creator was told."""
+    demand: ShortText
+    """What a pod of this owner asks for, such as `1 card with 6 GB`."""
+    priority: int
+    """The priority of the refused pod. Higher ones are woken first."""
+    since: datetime
+    """When the first pod was refused. Older ones are woken first."""
+    waitable: bool
+    """True if a place may come free. False if the cluster has none, full or empty."""
+    count: Annotated[int, Field(ge=1)] = 1
+    """How many creates were refused so far."""
+
+
+class PlacementCard(CrdModel):
+    """A share of one card."""
+
+    index: Slot
+    """The card's slot number on the node."""
+    gb: Annotated[int, Field(ge=1)]
+    """GB of the card that the pod holds."""
+
+
+class Placement(CrdModel):
+    """One pod and the cards it holds."""
+
+    pod: Name
+    """The pod's name."""
+    node: Name
+    """The node it is placed on."""
+    cards: Annotated[list[PlacementCard], Field(max_length=64, json_schema_extra=ATOMIC_LIST)]
+    """Its shares."""
+    running: bool = False
+    """True once the pod runs."""
+
+
+Placements = Annotated[list[Placement], Field(max_length=MAX_PLACEMENTS, json_schema_extra=ATOMIC_LIST)]
+
+
+class ModelPlacementStatus(CrdModel):
+    """Where the workload's models are, or why they are nowhere."""
+
+    phase: Phase | None = None
+    """`Placed`: every wanted pod has its cards. `Running`: and runs. `Failed`: at least one was refused."""
+    reason: ReasonCode | None = None
+    """The reason code of the newest refusal that still stands."""
+    last_error_code: LastErrorCode | None = None
+    """`NoFitError`: a pod found no place. `OOM`: a container ran out of GPU memory."""
+    last_error_message: Message | None = None
+    """The error in full: what was asked, the best card seen, who holds the memory, and what would help."""
+    refusals: Annotated[dict[str, Refusal], Field(max_length=MAX_REFUSALS)] | None = None
+    """Refusals that still stand, by the pods' owner: `ReplicaSet.chat-5d4f`."""
+    wanted: Count | None = None
+    """How many pods the workload wants."""
+    placed: Count | None = None
+    """How many of them have their cards."""
+    where: ShortText | None = None
+    """The placements in short: `t4 gpu-0 6 GB`."""
+    placements: Placements | None = None
+    """The placed pods; of a large workload only the first ones."""
+    conditions: Conditions | None = None
+    """`Placed`: every wanted pod has its cards. `Waiting`: a refused pod may yet get a place by itself."""
+
+
+class ModelPlacement(CrdModel):
+    """Where the models of one workload are placed, or why they are not. A report: it has nothing to set."""
+
+    status: ModelPlacementStatus | None = None

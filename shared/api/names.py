@@ -1,0 +1,101 @@
+"""Every name that the product writes into a cluster or reads from one, spelled once.
+
+Nothing else in the code spells a label, annotation, resource or API group of ours or of a vendor.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PRODUCT: Final = "placement-operator"
+PREFIX: Final = "kamiwaza.ai/"
+
+# API.
+GROUP: Final = "placement.kamiwaza.ai"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+GPU_NODE: Final = "GPUNode"
+MODEL_PLACEMENT: Final = "ModelPlacement"
+
+# What an admin writes.
+NAMESPACE_LABEL: Final = PREFIX + "placement"
+MODE_ENABLED: Final = "enabled"
+MODE_AUTO: Final = "auto"
+
+# What a user writes.
+VRAM: Final = PREFIX + "vram-gb"
+GPUS: Final = PREFIX + "gpus"
+CONTAINER: Final = PREFIX + "container"
+VENDOR: Final = PREFIX + "vendor"
+ACCEL_VERSION: Final = PREFIX + "accel-version"
+POLICY: Final = PREFIX + "policy"
+VRAM_OF_CONTAINER_PREFIX: Final = VRAM + "."
+"""`kamiwaza.ai/vram-gb.<container>`: an amount for one container, as a pod annotation."""
+ASK_ANNOTATIONS: Final = frozenset({VRAM, GPUS, CONTAINER, VENDOR, ACCEL_VERSION, POLICY})
+
+# What the product writes on a pod.
+RESERVATION: Final = PREFIX + "reservation"
+PLACED: Final = PREFIX + "placed"
+CARD_RESOURCE_PREFIX: Final = PREFIX + "vram-gb-gpu-"
+
+# What the product writes on a workload.
+WOKEN: Final = PREFIX + "woken"
+"""Touched on a ReplicaSet, StatefulSet, DaemonSet or Job so that its controller tries again at once."""
+
+# Vendors.
+NVIDIA_GPU: Final = "nvidia.com/gpu"
+NVIDIA_GPU_SHARED: Final = "nvidia.com/gpu.shared"
+NVIDIA_MIG_PREFIX: Final = "nvidia.com/mig-"
+AMD_GPU: Final = "amd.com/gpu"
+INTEL_GPU_PREFIX: Final = "gpu.intel.com/"
+
+HAMI_RESOURCES: Final = frozenset(
+    {
+        "nvidia.com/gpumem",
+        "nvidia.com/gpumem-percentage",
+        "nvidia.com/gpucores",
+        "nvidia.com/priority",
+        "amd.com/gpumem",
+    }
+)
+HAMI_ANNOTATIONS: Final = frozenset(
+    {
+        "nvidia.com/use-gputype",
+        "nvidia.com/nouse-gputype",
+        "nvidia.com/use-gpuuuid",
+        "nvidia.com/nouse-gpuuuid",
+    }
+)
+KAI_ANNOTATIONS: Final = frozenset({"gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"})
+
+NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
+ROCR_VISIBLE_DEVICES: Final = "ROCR_VISIBLE_DEVICES"
+NO_DEVICES: Final = frozenset({"none", "void", ""})
+
+# Kubernetes.
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
+POD_SLOTS: Final = "pods"
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+HUGEPAGES_PREFIX: Final = "hugepages-"
+NODE_NAME_FIELD: Final = "metadata.name"
+"""The one field that a node affinity term may match by `matchFields`."""
+TAINT_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
+TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+
+_CARD_RESOURCE = re.compile(re.escape(CARD_RESOURCE_PREFIX) + r"(0|[1-9][0-9]{0,2})\Z")
+
+
+def card_resource(index: int) -> str:
+    """The extended resource of the card in slot `index`, counted in GB: `kamiwaza.ai/vram-gb-gpu-0`."""
+    return f"{CARD_RESOURCE_PREFIX}{index}"
+
+
+def card_index(resource: str) -> int | None:
+    """The slot a per-card resource name stands for, or None if `resource` is something else."""
+    match = _CARD_RESOURCE.match(resource)
+    return int(match[1]) if match else None

@@ -1,0 +1,121 @@
+"""What an installation decides, read once from the environment; see the chart's values for what sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class SettingsError(ValueError):
+    """An environment variable that cannot be used: names the variable, its value and the form it should have."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonSettings:
+    """What both processes need."""
+
+    namespace: str
+    kubeconfig: str | None = None
+    tls_secret: str = "placement-operator-webhook-tls"  # noqa: S105 - the name of a Secret
+    exclusive: bool = False
+    log_level: str = "info"
+    health_host: str = "0.0.0.0"  # noqa: S104 - the kubelet probes the pod's address
+    health_port: int = 8081
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """The webhook's own."""
+
+    common: CommonSettings
+    listen_host: str = "0.0.0.0"  # noqa: S104 - the API server calls the pod's address
+    listen_port: int = 9443
+    runtime_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """The controller's own. Seconds are named as such."""
+
+    common: CommonSettings
+    identity: str
+    lease: str = "placement-operator-controller"
+    mutating_configuration: str = "zz-placement-operator"
+    validating_configuration: str = "placement-operator"
+    service: str = "placement-operator-webhook"
+    extra_sans: tuple[str, ...] = field(default=())
+    unconfirmed_ttl_s: float = 20.0
+    certificate_days: float = 90.0
+
+
+def webhook_settings(env: Mapping[str, str]) -> WebhookSettings:
+    """The webhook's settings. Raises `SettingsError`."""
+    defaults = WebhookSettings(common_settings(env))
+    return WebhookSettings(
+        common=defaults.common,
+        listen_host=env.get("PLACEMENT_LISTEN_HOST") or defaults.listen_host,
+        listen_port=_port(env, "PLACEMENT_LISTEN_PORT", defaults.listen_port),
+        runtime_class=env.get("PLACEMENT_RUNTIME_CLASS") or None,
+    )
+
+
+def controller_settings(env: Mapping[str, str]) -> ControllerSettings:
+    """The controller's settings. Raises `SettingsError`."""
+    defaults = ControllerSettings(common_settings(env), identity="")
+    return ControllerSettings(
+        common=defaults.common,
+        identity=_required(env, "PLACEMENT_IDENTITY", "the pod's name"),
+        lease=env.get("PLACEMENT_LEASE") or defaults.lease,
+        mutating_configuration=env.get("PLACEMENT_MUTATING_CONFIGURATION") or defaults.mutating_configuration,
+        validating_configuration=env.get("PLACEMENT_VALIDATING_CONFIGURATION") or defaults.validating_configuration,
+        service=env.get("PLACEMENT_SERVICE") or defaults.service,
+        extra_sans=tuple(name.strip() for name in env.get("PLACEMENT_EXTRA_SANS", "").split(",") if name.strip()),
+        unconfirmed_ttl_s=_seconds(env, "PLACEMENT_UNCONFIRMED_TTL_SECONDS", defaults.unconfirmed_ttl_s),
+        certificate_days=_seconds(env, "PLACEMENT_CERTIFICATE_DAYS", defaults.certificate_days),
+    )
+
+
+def common_settings(env: Mapping[str, str]) -> CommonSettings:
+    """The settings of both processes. Raises `SettingsError`."""
+    defaults = CommonSettings(namespace="")
+    return CommonSettings(
+        namespace=_required(env, "PLACEMENT_NAMESPACE", "the namespace the operator runs in"),
+        kubeconfig=env.get("KUBECONFIG") or None,
+        tls_secret=env.get("PLACEMENT_TLS_SECRET") or defaults.tls_secret,
+        exclusive=_flag(env, "PLACEMENT_EXCLUSIVE"),
+        log_level=env.get("PLACEMENT_LOG_LEVEL") or defaults.log_level,
+        health_host=env.get("PLACEMENT_HEALTH_HOST") or defaults.health_host,
+        health_port=_port(env, "PLACEMENT_HEALTH_PORT", defaults.health_port),
+    )
+
+
+def _required(env: Mapping[str, str], name: str, what: str) -> str:
+    value = env.get(name, "")
+    if not value:
+        raise SettingsError(f"{name} is not set: give {what}")
+    return value
+
+
+def _flag(env: Mapping[str, str], name: str) -> bool:
+    value = env.get(name) or "false"
+    if value not in {"true", "false"}:
+        raise SettingsError(f"{name} is {value!r}: write true or false")
+    return value == "true"
+
+
+def _port(env: Mapping[str, str], name: str, default: int) -> int:
+    value = env.get(name) or str(default)
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 65535:
+        raise SettingsError(f"{name} is {value!r}: write a port from 1 to 65535")
+    return int(value)
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    value = env.get(name) or str(default)
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise SettingsError(f"{name} is {value!r}: write a number above 0")
+    return number
