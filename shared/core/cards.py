@@ -1,0 +1,77 @@
+"""Cards: one physical GPU, or one shared-memory pool, with one budget in whole GB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MIB_PER_GB = 1024
+"""A GB here is 1024 MiB, the unit nvidia-smi and the engines print."""
+
+
+class Vendor(StrEnum):
+    """Who made a card."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"
+    INTEL = "intel"
+
+    @property
+    def label(self) -> str:
+        """The name as its maker spells it, for texts."""
+        return {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}[self.value]
+
+
+class CardClass(StrEnum):
+    """How a card's memory may be shared."""
+
+    DISCRETE = "discrete"
+    UNIFIED = "unified"
+    MIG = "mig"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card of a node.
+
+    `index` is its stable slot number on the node, `budget_gb` the whole GB of it that may be reserved, `foreign_gb` the
+    GB that software outside the product was measured to hold on it.
+    """
+
+    index: int
+    uuid: str
+    model: str
+    vendor: Vendor
+    card_class: CardClass
+    memory_mib: int
+    budget_gb: int
+    healthy: bool = True
+    foreign_gb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The cards of one node and what their drivers can do, as its `GPUNode` publishes them.
+
+    `accel` maps a runtime (`cuda`, `rocm`) to the highest version the node's driver serves. `exclusive` means that a
+    card goes to one pod at a time, whatever it asks.
+    """
+
+    cards: tuple[Card, ...] = ()
+    accel: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    injection: str = "env"
+    exclusive: bool = False
+
+    def card(self, index: int) -> Card | None:
+        """The card in slot `index`, if there is one."""
+        return next((card for card in self.cards if card.index == index), None)
+
+
+def budget_gb(memory_mib: int) -> int:
+    """Whole GB of a card of `memory_mib` MiB that may be promised: capacity rounds down."""
+    return memory_mib // MIB_PER_GB
+
+
+def gb_for_mib(memory_mib: int) -> int:
+    """Whole GB that a request of `memory_mib` MiB takes: requests round up."""
+    return -(-memory_mib // MIB_PER_GB)

@@ -1,0 +1,211 @@
+"""The text of every refusal, in one place: the denial, the event and the status all say the same.
+
+The first line is complete in itself and short, because controllers cut what follows. Nothing in it changes by the
+second, so that equal refusals are equal texts and Kubernetes folds their events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.api import names
+from shared.core.refusal import CardAttempt, Holders, Invalid, NoFit, Reason, Refusal
+
+FIRST_LINE_LIMIT = 239
+TEXT_LIMIT = 899
+MOST_CAUSES = 16
+_MOST_EXCLUDED_CAUSES = 6
+_MOST_NAMED_HOLDERS = 4
+_NAME_LIMIT = 50
+_ASKED_LIMIT = 70
+_ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of `status.details.causes`: the same facts for machines."""
+
+    reason: str
+    message: str
+    field: str
+
+
+def explain(refusal: Refusal) -> str:
+    """The whole text: a first line under 240 characters, then who holds the memory and what would help; under 900."""
+    if isinstance(refusal, Invalid):
+        return _cut(_invalid(refusal), TEXT_LIMIT)
+    lines = [
+        _first_line(refusal),
+        _held(refusal.holders, refusal.attempts),
+        f"{_soon(refusal) if refusal.can_wait else _never(refusal)} {_advice(refusal)}",
+    ]
+    return _cut("\n".join(line for line in lines if line), TEXT_LIMIT)
+
+
+def causes(refusal: Refusal) -> tuple[Cause, ...]:
+    """The facts for machines: the refusal itself, then the excluded nodes and the nearest cards; at most 16."""
+    if isinstance(refusal, Invalid):
+        return (Cause(refusal.reason, f"{_cut(refusal.value, 80)!r} {refusal.problem}: {refusal.fix}", refusal.field),)
+    own = Cause(refusal.reason, _first_line(refusal), "")
+    excluded = [Cause("NodesExcluded", item.words, "") for item in refusal.excluded[:_MOST_EXCLUDED_CAUSES]]
+    cards = [
+        Cause(_card_cause(attempt), f"{_card(attempt)} {_state(attempt)}", f"{attempt.node}/{attempt.index}")
+        for attempt in refusal.attempts
+    ]
+    return (own, *excluded, *cards)[:MOST_CAUSES]
+
+
+def _invalid(refusal: Invalid) -> str:
+    value = _cut(refusal.value, 80)
+    return f"{refusal.reason}: {_cut(refusal.field, 160)} is {value!r}, which {refusal.problem}: {refusal.fix}."
+
+
+def _first_line(refusal: NoFit) -> str:
+    line = f"{refusal.reason}: needs {_cut(refusal.asked, _ASKED_LIMIT)}; {_best(refusal)}"
+    return f"{line}{_excluded(refusal, FIRST_LINE_LIMIT - len(line) - 1)}."
+
+
+def _best(refusal: NoFit) -> str:
+    """The nearest thing there is to what was asked, and what it lacks."""
+    match refusal.reason:
+        case Reason.VENDOR_MISMATCH:
+            return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'and')} cards"
+        case Reason.ACCEL_VERSION_UNMET:
+            return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'or')}"
+    but = ""
+    if refusal.every_container_alone:
+        but = ", but there is no room for all its containers at once"
+    elif _is_shut(refusal):
+        but = ", but its node cannot take the pod"
+    if best := refusal.best_node:
+        node = _cut(best.node, _NAME_LIMIT)
+        return f"the best node, {node}, has room on {best.fitting} of its {_count(best.cards, 'card')}{but}"
+    if refusal.attempts:
+        return f"the best card, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}{but}"
+    return "no node with cards is left" if refusal.excluded else "no node of the cluster has a card"
+
+
+def _card(attempt: CardAttempt) -> str:
+    return f"gpu-{attempt.index} of {_cut(attempt.node, _NAME_LIMIT)}"
+
+
+def _state(attempt: CardAttempt) -> str:
+    if not attempt.healthy:
+        return f"is unhealthy ({attempt.budget_gb} GB)"
+    if attempt.too_small:
+        return f"has {attempt.budget_gb} GB in all and is {attempt.need_gb - attempt.budget_gb} GB too small"
+    free = f"has {attempt.free_gb} of {attempt.budget_gb} GB free"
+    return f"{free} and is {attempt.short_gb} GB short" if attempt.short_gb else free
+
+
+def _card_cause(attempt: CardAttempt) -> str:
+    if not attempt.healthy:
+        return "CardUnhealthy"
+    if attempt.too_small:
+        return "CardTooSmall"
+    return "CardTooFull" if attempt.short_gb else "CardHasRoom"
+
+
+def _excluded(refusal: NoFit, room: int) -> str:
+    """How many nodes fell out and why, in at most `room` characters: the reasons with the most nodes come first."""
+    if not refusal.excluded:
+        return ""
+    are = "is" if refusal.excluded_nodes == 1 else "are"
+    lead = f"; {_count(refusal.excluded_nodes, 'node')} {are} excluded"
+    words = [item.words for item in refusal.excluded]
+    for shown in range(len(words), 0, -1):
+        more = "" if shown == len(words) else ", and for other reasons"
+        text = f"{lead}: {', '.join(words[:shown])}{more}"
+        if len(text) <= room:
+            return text
+    return lead if len(lead) <= room else ""
+
+
+def _held(holders: Holders, attempts: Sequence[CardAttempt]) -> str:
+    named, unnamed = holders.own[:_MOST_NAMED_HOLDERS], holders.own[_MOST_NAMED_HOLDERS:]
+    parts = [f"{gb} GB by {_cut(name, _NAME_LIMIT)}" for name, gb in named]
+    if unnamed:
+        parts.append(f"{sum(gb for _, gb in unnamed)} GB by {len(unnamed)} more in this namespace")
+    if holders.others:
+        where = "another namespace" if holders.others == 1 else "other namespaces"
+        parts.append(f"{holders.others_gb} GB by {_count(holders.others, 'pod')} in {where}")
+    if holders.foreign_gb:
+        parts.append(f"{holders.foreign_gb} GB by programs that no reservation stands for")
+    return f"Held on {_card(attempts[0])}: {', '.join(parts)}." if attempts and parts else ""
+
+
+def _is_shut(refusal: NoFit) -> bool:
+    """Whether there are cards with room, on nodes that something else keeps the pod from."""
+    if refusal.every_container_alone:
+        return False
+    if refusal.best_node:
+        return refusal.best_node.fitting >= refusal.count
+    return bool(refusal.attempts) and refusal.attempts[0].short_gb == 0
+
+
+def _is_too_large(refusal: NoFit) -> bool:
+    """Whether even the nearest card would not do if it were empty."""
+    return bool(refusal.attempts) and refusal.attempts[0].too_small
+
+
+def _soon(refusal: NoFit) -> str:
+    """What a pod waits for that fits once something ends."""
+    too_few = refusal.best_node is not None and refusal.best_node.cards < refusal.count
+    if refusal.reason in _ABOUT_THE_HARDWARE or not refusal.usable_nodes or _is_too_large(refusal) or too_few:
+        return "It is placed by itself as soon as an excluded node that suits it is back."
+    if _is_shut(refusal):
+        return "It is placed by itself as soon as a node with room can take it."
+    if refusal.attempts and not refusal.attempts[0].healthy:
+        return "It is placed by itself as soon as a card that would do is healthy again."
+    return "Full now: it is placed by itself as soon as there is room."
+
+
+def _never(refusal: NoFit) -> str:
+    """Why a pod waits in vain."""
+    if refusal.every_container_alone:
+        return "No node it may use can hold all its containers, so waiting does not help."
+    if refusal.best_node and not _is_shut(refusal):
+        return "No node it may use has that many such cards, so waiting does not help."
+    if _is_too_large(refusal):
+        return "Larger than any card it may use, so waiting does not help."
+    return "Waiting does not help."
+
+
+def _advice(refusal: NoFit) -> str:
+    """What a person can do."""
+    match refusal.reason:
+        case Reason.VENDOR_MISMATCH:
+            return f"Use an image for the cards that are there ({names.VENDOR}), or add a node with the cards it needs."
+        case Reason.ACCEL_VERSION_UNMET:
+            return f"Update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})."
+        case _ if not refusal.excluded and not refusal.usable_nodes:
+            return "Add a node with a card."
+        case _ if not refusal.usable_nodes:
+            return "Let the pod tolerate and select a node that is excluded, bring one back, or add one."
+        case _ if _is_shut(refusal):
+            return "Free what its nodes lack, ask for less of it, or add a node."
+        case Reason.INSUFFICIENT_GPU_COUNT:
+            more = "free cards of one node" if refusal.can_wait else "add a node with more of them"
+            return f"Ask for fewer cards ({names.GPUS}), for less on each ({names.VRAM}), or {more}."
+        case _ if _is_too_large(refusal):
+            return f"Ask for less ({names.VRAM}), split it over several cards ({names.GPUS}), or add a larger card."
+        case _:
+            return f"Ask for less ({names.VRAM}), stop a model that is no longer used, or add a card."
+
+
+def _nodes_it_may_use(count: int) -> str:
+    return "the only node it may use has" if count == 1 else f"the {count} nodes it may use have"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _join(items: Sequence[str], word: str) -> str:
+    *head, last = items
+    return f"{', '.join(head)} {word} {last}" if head else last
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3].rstrip() + "..."

@@ -1,0 +1,160 @@
+"""Which nodes a pod may go to: the filters of kube-scheduler, each with a word for the explanation.
+
+Node filters look at the node alone, load filters at what runs there and around it. Both name every check that
+fails, not only the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from shared.api import names
+from shared.core.constraints import Constraints
+from shared.core.nodes import NodeFacts, Taint
+from shared.core.peers import Peers
+from shared.core.pods import ANY_ADDRESS, HostPort
+from shared.core.snapshot import NodeState
+from shared.core.tolerations import untolerated
+
+
+class Exclusion(StrEnum):
+    """Why a pod may not go to a node."""
+
+    NOT_READY = "not_ready"
+    CORDONED = "cordoned"
+    UNTOLERATED_TAINT = "untolerated_taint"
+    NODE_NAME = "node_name"
+    NODE_SELECTOR = "node_selector"
+    TOO_MANY_PODS = "too_many_pods"
+    INSUFFICIENT_CPU = "insufficient_cpu"
+    INSUFFICIENT_MEMORY = "insufficient_memory"
+    INSUFFICIENT_EPHEMERAL_STORAGE = "insufficient_ephemeral_storage"
+    INSUFFICIENT_HUGEPAGES = "insufficient_hugepages"
+    INSUFFICIENT_RESOURCE = "insufficient_resource"
+    HOST_PORT = "host_port"
+    POD_AFFINITY = "pod_affinity"
+    POD_ANTI_AFFINITY = "pod_anti_affinity"
+    EXISTING_ANTI_AFFINITY = "existing_anti_affinity"
+    TOPOLOGY_SPREAD = "topology_spread"
+
+    def words(self, nodes: int) -> str:
+        """How many nodes it excludes, for a text: `2 cordoned`."""
+        return f"{nodes} {_WORDS[self]}"
+
+
+_WORDS = {
+    Exclusion.NOT_READY: "not ready",
+    Exclusion.CORDONED: "cordoned",
+    Exclusion.UNTOLERATED_TAINT: "untolerated taint",
+    Exclusion.NODE_NAME: "not named by spec.nodeName",
+    Exclusion.NODE_SELECTOR: "not selected by nodeSelector or node affinity",
+    Exclusion.TOO_MANY_PODS: "without a free pod slot",
+    Exclusion.INSUFFICIENT_CPU: "short of cpu",
+    Exclusion.INSUFFICIENT_MEMORY: "short of memory",
+    Exclusion.INSUFFICIENT_EPHEMERAL_STORAGE: "short of ephemeral-storage",
+    Exclusion.INSUFFICIENT_HUGEPAGES: "short of hugepages",
+    Exclusion.INSUFFICIENT_RESOURCE: "short of another resource",
+    Exclusion.HOST_PORT: "with the host port taken",
+    Exclusion.POD_AFFINITY: "away from the pods of its pod affinity",
+    Exclusion.POD_ANTI_AFFINITY: "ruled out by its pod anti-affinity",
+    Exclusion.EXISTING_ANTI_AFFINITY: "ruled out by other pods' anti-affinity",
+    Exclusion.TOPOLOGY_SPREAD: "ruled out by topology spread",
+}
+
+_CORDON = Taint(names.TAINT_UNSCHEDULABLE, "", "NoSchedule")
+
+# These taints repeat what the node says of itself: a cordoned node is to be called cordoned, once.
+_STATES = {
+    names.TAINT_UNSCHEDULABLE: Exclusion.CORDONED,
+    names.TAINT_NOT_READY: Exclusion.NOT_READY,
+    names.TAINT_UNREACHABLE: Exclusion.NOT_READY,
+}
+_RESOURCES = {
+    names.CPU: Exclusion.INSUFFICIENT_CPU,
+    names.MEMORY: Exclusion.INSUFFICIENT_MEMORY,
+    names.EPHEMERAL_STORAGE: Exclusion.INSUFFICIENT_EPHEMERAL_STORAGE,
+}
+
+
+def node_exclusions(node: NodeFacts, constraints: Constraints) -> tuple[Exclusion, ...]:
+    """What keeps the pod from a node whatever runs there; empty if nothing does."""
+    return tuple(sorted(set(_node_exclusions(node, constraints)), key=_ORDER.__getitem__))
+
+
+def load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> tuple[Exclusion, ...]:
+    """What keeps the pod from a node because of the pods there and around it; empty if nothing does."""
+    return tuple(sorted(set(_load_exclusions(state, constraints, peers)), key=_ORDER.__getitem__))
+
+
+def admits_node(node: NodeFacts, constraints: Constraints) -> bool:
+    """Whether `node_exclusions` is empty, without looking for more than one."""
+    return next(_node_exclusions(node, constraints), None) is None
+
+
+def admits_load(state: NodeState, constraints: Constraints, peers: Peers) -> bool:
+    """Whether `load_exclusions` is empty, without looking for more than one."""
+    return next(_load_exclusions(state, constraints, peers), None) is None
+
+
+_ORDER = {exclusion: place for place, exclusion in enumerate(Exclusion)}
+
+
+def _node_exclusions(node: NodeFacts, constraints: Constraints) -> Iterator[Exclusion]:
+    if not node.ready:
+        yield Exclusion.NOT_READY
+    if node.unschedulable and not _tolerates_cordon(constraints):
+        yield Exclusion.CORDONED
+    for taint in untolerated(node.taints, constraints.tolerations):
+        yield _STATES.get(taint.key, Exclusion.UNTOLERATED_TAINT)
+    if constraints.node_name is not None and constraints.node_name != node.name:
+        yield Exclusion.NODE_NAME
+    if not constraints.select(node):
+        yield Exclusion.NODE_SELECTOR
+
+
+def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> Iterator[Exclusion]:
+    allocatable = state.facts.allocatable
+    if len(state.pods) >= allocatable.get(names.POD_SLOTS, 0):
+        yield Exclusion.TOO_MANY_PODS
+    for resource, amount in constraints.requests.items():
+        if amount > allocatable.get(resource, 0) - state.requested.get(resource, 0):
+            yield _shortage(resource)
+    if constraints.host_ports and _has_port_conflict(state, constraints):
+        yield Exclusion.HOST_PORT
+    labels = state.facts.labels
+    if not peers.meets_affinity(labels):
+        yield Exclusion.POD_AFFINITY
+    if not peers.meets_anti_affinity(labels):
+        yield Exclusion.POD_ANTI_AFFINITY
+    if not peers.is_welcome(labels):
+        yield Exclusion.EXISTING_ANTI_AFFINITY
+    if not peers.spread.allows(labels):
+        yield Exclusion.TOPOLOGY_SPREAD
+
+
+def _tolerates_cordon(constraints: Constraints) -> bool:
+    return not any(untolerated((_CORDON,), constraints.tolerations))
+
+
+def _shortage(resource: str) -> Exclusion:
+    if resource.startswith(names.HUGEPAGES_PREFIX):
+        return Exclusion.INSUFFICIENT_HUGEPAGES
+    return _RESOURCES.get(resource, Exclusion.INSUFFICIENT_RESOURCE)
+
+
+def _has_port_conflict(state: NodeState, constraints: Constraints) -> bool:
+    return any(
+        _conflict(wanted, taken)
+        for pod in state.pods.values()
+        for taken in pod.host_ports
+        for wanted in constraints.host_ports
+    )
+
+
+def _conflict(one: HostPort, other: HostPort) -> bool:
+    """Whether two host ports exclude each other: same protocol and port, on one address or one on all."""
+    (protocol, address, port), (other_protocol, other_address, other_port) = one, other
+    if (protocol, port) != (other_protocol, other_port):
+        return False
+    return address == other_address or ANY_ADDRESS in (address, other_address)

@@ -1,0 +1,50 @@
+"""Ordinary init containers: they run before the container that serves, so they use its cards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shared.core.asks import Ask
+from shared.core.containers import Container, Role
+from shared.core.invalid import InvalidRequest
+
+
+def fold_init_containers(asks: Sequence[Ask], containers: Sequence[Container]) -> tuple[Ask, ...]:
+    """Moves what ordinary init containers ask onto the serving container with the most cards.
+
+    A request of their own would make the kubelet end the running pod when it restarts while the device plugin is away.
+    An init container that asks for nothing and sets the variable which shows it devices is given the same cards to see.
+    Raises `InvalidRequest` where they cannot use those cards.
+    """
+    ordinary = [container for container in containers if container.role is Role.INIT]
+    names = {container.name for container in ordinary}
+    init = [ask for ask in asks if ask.container in names]
+    lasting = [ask for ask in asks if ask.container not in names]
+    if not lasting:
+        raise InvalidRequest(
+            init[0].field,
+            str(init[0].amount),
+            f"is asked for init container {init[0].container} only",
+            "ask for the container that serves too, whose cards it then uses",
+        )
+    carrier = max(lasting, key=lambda ask: ask.count)
+    for ask in init:
+        if ask.count > carrier.count:
+            raise InvalidRequest(
+                ask.field,
+                str(ask.count),
+                f"is more cards than container {carrier.container} has, which init container {ask.container} uses",
+                f"ask for at most {carrier.count}",
+            )
+    asking = {ask.container for ask in init}
+    folded = replace(
+        carrier,
+        init=tuple(ask.amount for ask in init),
+        init_containers=tuple(
+            container.name
+            for container in ordinary
+            if container.name in asking or container.visible_devices is not None
+        ),
+    )
+    return tuple(folded if ask is carrier else ask for ask in lasting)

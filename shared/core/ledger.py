@@ -1,0 +1,123 @@
+"""The ledger of a node: which reservation holds how many GB of which card.
+
+On the wire it is `GPUNode.status.reservations`, a map from reservation id to a short text,
+`<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. A text costs a third of what an object does in a
+write, and a map keyed by id lets one entry be added or removed by a merge patch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shared.core.cards import Card
+
+Shares: TypeAlias = tuple[tuple[int, int], ...]
+"""GB by slot, one pair a card, in the order of the slots."""
+
+UNCONFIRMED_TTL_S = 20
+"""Seconds that an entry may wait for its pod before the controller drops it."""
+
+ID_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+ID_LENGTH = 10
+
+_ID = re.compile(r"[a-z2-7]{10}\Z")
+_SHARE = r"[0-9]{1,3}:[0-9]{1,9}"
+_ENTRY = re.compile(rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_SHARE}(?:,{_SHARE})*)\Z")
+
+
+class LedgerError(ValueError):
+    """A ledger text that does not follow the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One pod's reservation: who asked, when it was written (unix seconds), and its GB by slot."""
+
+    namespace: str
+    owner_hash: str
+    since: int
+    shares: Shares
+
+    def encode(self) -> str:
+        """The text of this entry in `GPUNode.status.reservations`."""
+        cards = ",".join(f"{index}:{gb}" for index, gb in self.shares)
+        return f"{self.namespace}/{self.owner_hash};{self.since};{cards}"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The sums that a `GPUNode` shows in its columns, in GB; `cards` reads `0: 12/16, 1: 0/16` (reserved/budget)."""
+
+    budget_gb: int
+    reserved_gb: int
+    free_gb: int
+    largest_free_gb: int
+    cards: str
+
+
+def decode(text: str) -> Entry:
+    """The entry that `text` stands for. Raises `LedgerError` if it does not follow the format."""
+    match = _ENTRY.match(text)
+    if match is None:
+        raise LedgerError(f"not a reservation: {text!r}; the form is <namespace>/<hash>;<unix seconds>;<slot>:<GB>,...")
+    shares: dict[int, int] = {}
+    for pair in match[4].split(","):
+        index, gb = pair.split(":")
+        if int(index) in shares:
+            raise LedgerError(f"not a reservation: {text!r} names card {index} twice")
+        shares[int(index)] = int(gb)
+    return Entry(match[1], match[2], int(match[3]), tuple(sorted(shares.items())))
+
+
+def decode_all(reservations: Mapping[str, str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
+    """The entries of a `GPUNode.status.reservations`, and the ids of those that cannot be read."""
+    entries: dict[str, Entry] = {}
+    broken: list[str] = []
+    for reservation, text in reservations.items():
+        try:
+            entries[reservation] = decode(text)
+        except LedgerError:
+            broken.append(reservation)
+    return entries, tuple(sorted(broken))
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` has the form of a reservation id."""
+    return _ID.match(text) is not None
+
+
+def owner_hash(owner: str) -> str:
+    """Eight hexadecimal digits that stand for an owner's uid in an entry; a pod without an owner has the empty one."""
+    return hashlib.sha256(owner.encode()).hexdigest()[:8]
+
+
+def merge_shares(shares: Iterable[tuple[int, int]]) -> Shares:
+    """GB by slot, where several containers may hold a share of one card."""
+    total: dict[int, int] = {}
+    for index, gb in shares:
+        total[index] = total.get(index, 0) + gb
+    return tuple(sorted(total.items()))
+
+
+def summarise(cards: Iterable[Card], entries: Mapping[str, Entry]) -> Summary:
+    """The sums over `cards` with `entries` booked on them. A card that may not be used has nothing free."""
+    reserved: dict[int, int] = {}
+    for entry in entries.values():
+        for index, gb in entry.shares:
+            reserved[index] = reserved.get(index, 0) + gb
+    ordered = sorted(cards, key=lambda card: card.index)
+    free = [
+        max(0, card.budget_gb - reserved.get(card.index, 0) - card.foreign_gb) if card.healthy else 0
+        for card in ordered
+    ]
+    return Summary(
+        budget_gb=sum(card.budget_gb for card in ordered),
+        reserved_gb=sum(reserved.values()),
+        free_gb=sum(free),
+        largest_free_gb=max(free, default=0),
+        cards=", ".join(f"{card.index}: {reserved.get(card.index, 0)}/{card.budget_gb}" for card in ordered),
+    )

@@ -1,0 +1,224 @@
+"""Why nothing fits: goes over every node once more and keeps the facts that a person or a program can act on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from shared.core.accel import spell
+from shared.core.asks import Ask
+from shared.core.card_choice import accel_met, choose_cards, request_on
+from shared.core.cards import Card, Vendor
+from shared.core.constraints import Constraints
+from shared.core.demand import Demand
+from shared.core.filters import Exclusion, load_exclusions, node_exclusions
+from shared.core.holders import holders_of
+from shared.core.peers import Peers
+from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
+from shared.core.snapshot import NodeState, Snapshot
+
+_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
+"""States of a node that end by themselves, so that waiting can help."""
+
+
+def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> NoFit:
+    """The refusal of a demand for which `place` found no node.
+
+    A node is usable if nothing about the node itself keeps the pod away (readiness, cordon, taints, selectors). Vendor
+    and version are judged over usable nodes only; what runs there (cpu, ports, affinity) counts as lack of capacity.
+    """
+    with_cards = sorted((state for state in snapshot if state.inventory.cards), key=lambda state: state.name)
+    out = _Excluded()
+    usable = [state for state in with_cards if not out.count(state, node_exclusions(state.facts, constraints))]
+    can_wait = any(_would_fit_empty(state, demand, constraints) for state in with_cards)
+
+    right_vendor = [state for state in usable if _cards_of(state, demand)]
+    if usable and not right_vendor:
+        return NoFit(
+            Reason.VENDOR_MISMATCH,
+            _asked(demand),
+            demand.cards,
+            usable_nodes=len(usable),
+            excluded_nodes=len(out.nodes),
+            excluded=out.facts(),
+            found=_vendors(usable),
+            can_wait=can_wait,
+        )
+    for state in usable:
+        if not _cards_of(state, demand):
+            out.count(state, _vendors([state]))
+
+    right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
+    if right_vendor and not right_version:
+        return NoFit(
+            Reason.ACCEL_VERSION_UNMET,
+            _asked(demand),
+            demand.cards,
+            usable_nodes=len(right_vendor),
+            excluded_nodes=len(out.nodes),
+            excluded=out.facts(),
+            found=_versions(right_vendor, demand),
+            can_wait=can_wait,
+        )
+    for state in right_vendor:
+        if not accel_met(state.inventory, demand):
+            out.count(state, [f"without {demand.accel}"])
+
+    open_nodes = [state for state in right_version if not out.count(state, load_exclusions(state, constraints, peers))]
+    # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
+    considered = open_nodes or right_version
+    ask, alone = _hardest(considered, demand)
+    best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
+    attempts = _attempts(considered, ask, demand, best_node)
+    return NoFit(
+        Reason.INSUFFICIENT_GPU_COUNT if ask.count > 1 else Reason.INSUFFICIENT_CAPACITY,
+        _asked(demand),
+        ask.count,
+        every_container_alone=alone and bool(open_nodes),
+        attempts=attempts[:MOST_ATTEMPTS],
+        best_node=best_node,
+        usable_nodes=len(right_version),
+        excluded_nodes=len(out.nodes),
+        excluded=out.facts(),
+        holders=_holders(snapshot, attempts, constraints.namespace),
+        can_wait=can_wait,
+    )
+
+
+@dataclass(slots=True)
+class _Excluded:
+    """Nodes that fell out, counted under every reason that each had."""
+
+    counts: Counter[Exclusion | str] = field(default_factory=Counter)
+    nodes: set[str] = field(default_factory=set)
+
+    def count(self, state: NodeState, reasons: Sequence[Exclusion | str]) -> bool:
+        """Counts a node under `reasons`; tells whether there were any."""
+        self.counts.update(reasons)
+        if reasons:
+            self.nodes.add(state.name)
+        return bool(reasons)
+
+    def facts(self) -> tuple[Excluded, ...]:
+        """The reasons by number of nodes, the most frequent first."""
+        facts = [
+            Excluded(what.words(nodes) if isinstance(what, Exclusion) else f"{nodes} {what}", nodes)
+            for what, nodes in self.counts.items()
+        ]
+        return tuple(sorted(facts, key=lambda fact: (-fact.nodes, fact.words)))
+
+
+def _asked(demand: Demand) -> str:
+    return f"{demand} with {demand.accel}" if demand.accel else str(demand)
+
+
+def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
+    """The cards of the wanted vendor with their free GB."""
+    return [
+        (card, free)
+        for card, free in zip(state.inventory.cards, state.free_gb, strict=True)
+        if demand.vendor in (None, card.vendor)
+    ]
+
+
+def _vendors(states: Iterable[NodeState]) -> tuple[str, ...]:
+    return tuple(sorted({card.vendor.label for state in states for card in state.inventory.cards}))
+
+
+def _versions(states: Iterable[NodeState], demand: Demand) -> tuple[str, ...]:
+    """What nodes serve of the runtime that is asked for: the newest version, and whether some do not say."""
+    assert demand.accel is not None
+    served = {dict(state.inventory.accel).get(demand.accel.runtime) for state in states}
+    known = [version for version in served if version is not None]
+    newest = [f"{demand.accel.label} {spell(max(known))} at most"] if known else []
+    return (*newest, *([f"no known {demand.accel.label} version"] if None in served else []))
+
+
+def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
+    """The ask that facts are given for, and whether every ask would fit a node if it were the only one.
+
+    It is one that fits no node even alone if there is such an ask, else the one that needs most.
+    """
+
+    def need(ask: Ask) -> tuple[int, int, str]:
+        on_cards = (
+            request_on(ask, card, state.inventory, demand) for state in states for card, _ in _cards_of(state, demand)
+        )
+        return ask.count, max(on_cards, default=0), ask.container
+
+    if len(demand.asks) == 1:
+        return demand.asks[0], False
+    asks = sorted(demand.asks, key=need, reverse=True)
+    for ask in asks:
+        alone = replace(demand, asks=(ask,))
+        if all(choose_cards(state, alone) is None for state in states):
+            return ask, False
+    return asks[0], True
+
+
+def _attempts(
+    states: Iterable[NodeState], ask: Ask, demand: Demand, best_node: NodeAttempt | None
+) -> tuple[CardAttempt, ...]:
+    """The cards, nearest first: those that could hold the ask at all before those that are too small.
+
+    Where one node lacks several cards, only cards without room count, and those of the best node come first.
+    """
+    attempts = [
+        CardAttempt(
+            node=state.name,
+            index=card.index,
+            model=card.model,
+            need_gb=request_on(ask, card, state.inventory, demand),
+            free_gb=free,
+            budget_gb=card.budget_gb,
+            healthy=card.healthy,
+        )
+        for state in states
+        for card, free in _cards_of(state, demand)
+    ]
+    first = best_node.node if best_node else None
+    if best_node:
+        attempts = [attempt for attempt in attempts if attempt.short_gb]
+    attempts.sort(
+        key=lambda attempt: (
+            first is not None and attempt.node != first,
+            not attempt.healthy,
+            attempt.too_small,
+            attempt.short_gb,
+            attempt.node,
+            attempt.index,
+        )
+    )
+    return tuple(attempts)
+
+
+def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand) -> NodeAttempt | None:
+    """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
+    best: NodeAttempt | None = None
+    for state in states:
+        rooms: dict[Vendor, list[bool]] = {}
+        for card, free in _cards_of(state, demand):
+            has_room = free >= request_on(ask, card, state.inventory, demand)
+            rooms.setdefault(card.vendor, []).append(has_room)
+        for room in rooms.values():
+            if best is None or (sum(room), len(room)) > (best.fitting, best.cards):
+                best = NodeAttempt(state.name, sum(room), len(room))
+    return best
+
+
+def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], namespace: str) -> Holders:
+    """The holders of the nearest card, if it is their shares that are in the way."""
+    if not attempts or attempts[0].too_small or not attempts[0].healthy or not attempts[0].short_gb:
+        return Holders()
+    return holders_of(snapshot.nodes[attempts[0].node], attempts[0].index, namespace)
+
+
+def _would_fit_empty(state: NodeState, demand: Demand, constraints: Constraints) -> bool:
+    """Whether the demand fits `state` once nothing else runs there, its cards are in order and the node is back."""
+    if not set(node_exclusions(state.facts, constraints)) <= _PASSING or not accel_met(state.inventory, demand):
+        return False
+    allocatable = state.facts.allocatable
+    if any(amount > allocatable.get(resource, 0) for resource, amount in constraints.requests.items()):
+        return False
+    return choose_cards(state.emptied, demand) is not None

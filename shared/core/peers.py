@@ -1,0 +1,120 @@
+"""Where the pods that run already let one more go: pod affinity, anti-affinity from both sides, spread.
+
+Worked out once per decision over all nodes; after that a node is judged by its labels alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from shared.core.affinity_terms import PodAffinityTerm
+from shared.core.constraints import Constraints
+from shared.core.pods import PodFacts
+from shared.core.snapshot import NodeState, Snapshot
+from shared.core.spread import Spread
+
+Domains: TypeAlias = Mapping[str, set[str]]
+"""Topology key to the values of it (zones, host names, ...) where certain pods run."""
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """What the pods of a cluster mean for one more pod.
+
+    `wanted` are the domains with a pod that its affinity asks for, all of `affinity_keys` among them needed;
+    `starts_group` says that there is none anywhere and the pod is itself of the kind it asks for, so it may
+    be the first. `avoided` are the domains that its anti-affinity rules out, `barred` those from which the
+    anti-affinity of pods there keeps it.
+    """
+
+    affinity_keys: tuple[str, ...] = ()
+    wanted: Domains = field(default_factory=dict)
+    starts_group: bool = False
+    avoided: Domains = field(default_factory=dict)
+    barred: Domains = field(default_factory=dict)
+    spread: Spread = field(default_factory=Spread)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, constraints: Constraints) -> Peers:
+        """The peers of a pod with `constraints`."""
+        affinity = tuple(_by_name(term, snapshot) for term in constraints.pod_affinity)
+        anti_affinity = tuple(_by_name(term, snapshot) for term in constraints.pod_anti_affinity)
+        wanted: dict[str, set[str]] = {}
+        avoided: dict[str, set[str]] = {}
+        if affinity or anti_affinity:
+            for state, pod in _pods(snapshot):
+                if affinity and all(_speaks_of(term, pod) for term in affinity):
+                    for term in affinity:
+                        _record(wanted, term, state)
+                for term in anti_affinity:
+                    if _speaks_of(term, pod):
+                        _record(avoided, term, state)
+        return cls(
+            affinity_keys=tuple(term.topology_key for term in affinity),
+            wanted=wanted,
+            starts_group=bool(affinity)
+            and not wanted
+            and all(term.selects(constraints.namespace, constraints.labels, _NO_LABELS) for term in affinity),
+            avoided=avoided,
+            barred=_barred(snapshot, constraints),
+            spread=Spread.of(snapshot, constraints),
+        )
+
+    def meets_affinity(self, node_labels: Mapping[str, str]) -> bool:
+        """Whether a node is in the domains with the pods that this one wants to be near."""
+        if not self.affinity_keys:
+            return True
+        if not all(key in node_labels for key in self.affinity_keys):
+            return False
+        return self.starts_group or all(node_labels[key] in self.wanted.get(key, ()) for key in self.affinity_keys)
+
+    def meets_anti_affinity(self, node_labels: Mapping[str, str]) -> bool:
+        """Whether a node is outside the domains with the pods that this one avoids."""
+        return not _within(self.avoided, node_labels)
+
+    def is_welcome(self, node_labels: Mapping[str, str]) -> bool:
+        """Whether no pod in the domains of a node avoids this one."""
+        return not _within(self.barred, node_labels)
+
+
+def _barred(snapshot: Snapshot, constraints: Constraints) -> Domains:
+    own_namespace_labels = snapshot.namespaces.get(constraints.namespace, _NO_LABELS)
+    barred: dict[str, set[str]] = {}
+    for state, pod in _pods(snapshot):
+        for term in pod.anti_affinity:
+            if term.selects(constraints.namespace, constraints.labels, own_namespace_labels):
+                _record(barred, term, state)
+    return barred
+
+
+def _by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
+    """`term` with the namespaces that exist and are selected listed by name. Selecting all stays as it is."""
+    selector = term.namespace_selector
+    if selector is None or not selector.requirements:
+        return term
+    selected = {name for name, labels in snapshot.namespaces.items() if selector.matches(labels)}
+    return replace(term, namespaces=term.namespaces | selected, namespace_selector=None)
+
+
+def _speaks_of(term: PodAffinityTerm, pod: PodFacts) -> bool:
+    return term.selects(pod.namespace, pod.labels, _NO_LABELS)
+
+
+def _record(domains: dict[str, set[str]], term: PodAffinityTerm, state: NodeState) -> None:
+    value = state.facts.labels.get(term.topology_key)
+    if value is not None:
+        domains.setdefault(term.topology_key, set()).add(value)
+
+
+def _within(domains: Domains, node_labels: Mapping[str, str]) -> bool:
+    return bool(domains) and any(node_labels.get(key) in values for key, values in domains.items())
+
+
+def _pods(snapshot: Snapshot) -> Iterator[tuple[NodeState, PodFacts]]:
+    for state in snapshot:
+        for pod in state.pods.values():
+            yield state, pod

@@ -1,0 +1,77 @@
+"""The decision: which node and cards a pod gets, or why there are none.
+
+`place` is a pure function of the snapshot, the demand and the pod's constraints: no I/O, clock or randomness, and the
+same inputs give the same answer whatever the order of the nodes. It scans the nodes that have room in the order of the
+policy and takes the first that the scheduler's filters admit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shared.core.card_choice import Share, accel_met, choose_cards
+from shared.core.constraints import Constraints
+from shared.core.demand import Demand, Policy
+from shared.core.filters import admits_load, admits_node
+from shared.core.ledger import Shares, merge_shares
+from shared.core.nofit import explain_no_fit
+from shared.core.peers import Peers
+from shared.core.refusal import NoFit
+from shared.core.snapshot import NodeState, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The node and the cards a pod gets."""
+
+    node: str
+    shares: tuple[Share, ...]
+
+    @property
+    def booking(self) -> Shares:
+        """GB by slot, for the ledger."""
+        return merge_shares((share.card.index, share.gb) for share in self.shares)
+
+
+Verdict: TypeAlias = Placed | NoFit
+
+
+def place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Verdict:
+    """The place of a pod in `snapshot`, or the reason why it has none.
+
+    `binpack` fills the node with the least free memory that fits and its tightest card, which keeps large holes for
+    large models; `spread` does the opposite; `exclusive` takes empty cards whole.
+    """
+    peers = Peers.of(snapshot, constraints)
+    for state, shares in _candidates(snapshot, demand):
+        if admits_node(state.facts, constraints) and admits_load(state, constraints, peers):
+            return Placed(state.name, shares)
+    return explain_no_fit(snapshot, demand, constraints, peers)
+
+
+def fits(state: NodeState, booking: Shares) -> bool:
+    """Whether the cards of `booking` still have room on a node whose state has changed since the choice."""
+    free = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True))
+    return all(gb <= free.get(index, 0) for index, gb in booking)
+
+
+def _candidates(snapshot: Snapshot, demand: Demand) -> Iterator[tuple[NodeState, tuple[Share, ...]]]:
+    """Nodes whose cards have room, best first. The cards are chosen when a node's turn comes."""
+    spread = demand.policy is Policy.SPREAD
+    sign = -1 if spread else 1
+    roomy = [state for state in snapshot if _may_have_room(state, demand)]
+    roomy.sort(key=lambda state: (sign * sum(state.free_gb), state.name))
+    for state in roomy:
+        shares = choose_cards(state, demand)
+        if shares is not None:
+            yield state, shares
+
+
+def _may_have_room(state: NodeState, demand: Demand) -> bool:
+    cards = state.inventory.cards
+    if len(cards) < demand.cards or not accel_met(state.inventory, demand):
+        return False
+    largest = max(state.free_gb)
+    return largest > 0 and all(ask.amount.gb is None or ask.amount.gb <= largest for ask in demand.asks)

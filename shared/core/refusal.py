@@ -1,0 +1,120 @@
+"""A refusal as data: one reason, the facts behind it, and whether waiting can help. `explain` turns it into text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from shared.core.invalid import InvalidRequest
+
+MOST_ATTEMPTS = 16
+"""How many cards a refusal carries facts about, nearest first."""
+
+
+class Reason(StrEnum):
+    """Why a pod has no place. Checked in this order; the first that holds is given."""
+
+    INVALID_REQUEST = "invalid_request"
+    VENDOR_MISMATCH = "vendor_mismatch"
+    ACCEL_VERSION_UNMET = "accel_version_unmet"
+    INSUFFICIENT_GPU_COUNT = "insufficient_gpu_count"
+    INSUFFICIENT_CAPACITY = "insufficient_capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class CardAttempt:
+    """One card that was looked at: `need_gb` were asked of it, `free_gb` of its `budget_gb` are free."""
+
+    node: str
+    index: int
+    model: str
+    need_gb: int
+    free_gb: int
+    budget_gb: int
+    healthy: bool
+
+    @property
+    def short_gb(self) -> int:
+        """GB that are missing; 0 if the card itself had room."""
+        return max(0, self.need_gb - self.free_gb)
+
+    @property
+    def too_small(self) -> bool:
+        """Whether the card would not do even if nothing else were on it."""
+        return self.need_gb > self.budget_gb
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAttempt:
+    """The node that came nearest to giving N cards: `fitting` of its `cards` have room."""
+
+    node: str
+    fitting: int
+    cards: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who holds GB of the nearest card: pods of the caller's namespace by name and the largest first, those of other
+    namespaces as one sum, and what was measured to be held by nobody we know.
+    """
+
+    own: tuple[tuple[str, int], ...] = ()
+    others_gb: int = 0
+    others: int = 0
+    foreign_gb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """How many nodes with cards fell out for one reason, in `words`: `2 cordoned`, `3 AMD`. A node may have several."""
+
+    words: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """A well-formed ask that no node can serve now.
+
+    `asked` is the whole ask in words. `count` is the number of cards that one container needs, the one that the facts
+    are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
+    nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
+    `excluded_nodes` counts the others that have cards. `can_wait` says whether the ask would fit once memory is freed,
+    a card recovers or a node returns.
+    """
+
+    reason: Reason
+    asked: str
+    count: int
+    every_container_alone: bool = False
+    attempts: tuple[CardAttempt, ...] = ()
+    best_node: NodeAttempt | None = None
+    usable_nodes: int = 0
+    excluded_nodes: int = 0
+    excluded: tuple[Excluded, ...] = ()
+    found: tuple[str, ...] = ()
+    holders: Holders = Holders()
+    can_wait: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """A malformed or forged ask: see `InvalidRequest`."""
+
+    field: str
+    value: str
+    problem: str
+    fix: str
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.INVALID_REQUEST
+
+    @classmethod
+    def of(cls, error: InvalidRequest) -> Invalid:
+        return cls(error.field, error.value, error.problem, error.fix)
+
+
+Refusal: TypeAlias = NoFit | Invalid

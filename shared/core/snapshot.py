@@ -1,0 +1,133 @@
+"""The state that one decision reads: every node with its cards, its ledger and its pods.
+
+All of it is immutable. Whoever keeps a live picture of the cluster replaces a node's state as a whole, so a decision
+that runs without awaiting sees one consistent picture and nothing is copied for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from shared.core.cards import Card, Inventory
+from shared.core.ledger import Entry
+from shared.core.nodes import NodeFacts
+from shared.core.pods import PodFacts
+
+NO_CARDS = Inventory()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node, its cards, the reservations on them and the pods on it or pinned to it.
+
+    `pods` is keyed by `PodFacts.key`, `ledger` by reservation id. `used_gb` (by slot) and `requested` are derived from
+    both by `NodeState.of` and never given by hand.
+    """
+
+    facts: NodeFacts
+    inventory: Inventory = NO_CARDS
+    ledger: Mapping[str, Entry] = field(default_factory=dict)
+    pods: Mapping[str, PodFacts] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=dict)
+    used_gb: Mapping[int, int] = field(default_factory=dict)
+    free_gb: tuple[int, ...] = ()
+    """Free GB of each card, in the order of `inventory.cards`; 0 for a card that may not be used."""
+
+    @classmethod
+    def of(
+        cls,
+        facts: NodeFacts,
+        inventory: Inventory = NO_CARDS,
+        ledger: Mapping[str, Entry] | None = None,
+        pods: Mapping[str, PodFacts] | None = None,
+    ) -> NodeState:
+        """A node's state with its sums worked out."""
+        ledger = ledger or {}
+        pods = pods or {}
+        used = _used_gb(ledger, pods)
+        return cls(
+            facts=facts,
+            inventory=inventory,
+            ledger=ledger,
+            pods=pods,
+            requested=_requested(pods),
+            used_gb=used,
+            free_gb=tuple(_free_gb(card, used.get(card.index, 0), inventory) for card in inventory.cards),
+        )
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+    @property
+    def emptied(self) -> NodeState:
+        """The node as it would be with nothing on it, and with every card of it in order."""
+        return replace(
+            NodeState.of(self.facts, self.inventory), free_gb=tuple(card.budget_gb for card in self.inventory.cards)
+        )
+
+    def with_facts(self, facts: NodeFacts) -> NodeState:
+        return replace(self, facts=facts)
+
+    def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
+        return NodeState.of(self.facts, inventory, ledger, self.pods)
+
+    def with_pod(self, pod: PodFacts) -> NodeState:
+        return NodeState.of(self.facts, self.inventory, self.ledger, {**self.pods, pod.key: pod})
+
+    def without_pod(self, key: str) -> NodeState:
+        if key not in self.pods:
+            return self
+        pods = {other: pod for other, pod in self.pods.items() if other != key}
+        return NodeState.of(self.facts, self.inventory, self.ledger, pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Every node by name, and the labels of every namespace (pod affinity selects by them)."""
+
+    nodes: Mapping[str, NodeState]
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[NodeState]:
+        return iter(self.nodes.values())
+
+
+def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[int, int]:
+    """GB in use by slot: every ledger entry, and every pod that no entry stands for.
+
+    A pod whose entry is in the ledger is counted once, at the larger of the two. Counting the union rather than the
+    larger of two sums keeps an unconfirmed entry and an unrecorded pod from hiding behind each other (ADR 3). Of two
+    pods that carry one id the entry stands for the older.
+    """
+    used: dict[int, int] = {}
+    recorded: dict[str, dict[int, int]] = {}
+    holding = (pod for pod in pods.values() if pod.shares)
+    for pod in sorted(holding, key=lambda pod: (pod.created, pod.key)):
+        if pod.reservation is not None and pod.reservation in ledger and pod.reservation not in recorded:
+            recorded[pod.reservation] = dict(pod.shares)
+            continue
+        for index, gb in pod.shares:
+            used[index] = used.get(index, 0) + gb
+    for reservation, entry in ledger.items():
+        shares = dict(entry.shares)
+        for index, gb in recorded.get(reservation, {}).items():
+            shares[index] = max(shares.get(index, 0), gb)
+        for index, gb in shares.items():
+            used[index] = used.get(index, 0) + gb
+    return used
+
+
+def _requested(pods: Mapping[str, PodFacts]) -> dict[str, int]:
+    requested: dict[str, int] = {}
+    for pod in pods.values():
+        for resource, amount in pod.requests.items():
+            requested[resource] = requested.get(resource, 0) + amount
+    return requested
+
+
+def _free_gb(card: Card, used: int, inventory: Inventory) -> int:
+    if not card.healthy or (inventory.exclusive and used):
+        return 0
+    return max(0, card.budget_gb - max(used, 0) - card.foreign_gb)
