@@ -1,0 +1,230 @@
+"""The live picture of the cluster: what the watches said, put together per node, ready for a decision.
+
+Everything happens on one event loop and every update replaces a node's state as a whole, so `snapshot` hands out the
+live mapping without a copy. A decision must not await between taking the snapshot and using it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from shared.core.ledger import Entry
+from shared.core.nodes import NodeFacts
+from shared.core.pods import PodFacts
+from shared.core.snapshot import NO_CARDS, NodeState, Snapshot
+from shared.kube.gpunodes import GpuNode
+
+Listener: TypeAlias = Callable[[str], None]
+"""Called with the name of a node, or the key of a pod, that changed or went."""
+
+
+_HELD: Final = "held/"
+"""Begins the key of a pod that is promised and does not exist yet; no uid looks like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A ledger entry and the node whose ledger it is in."""
+
+    node: str
+    entry: Entry
+
+
+class Cluster:
+    """Nodes, their cards and ledgers, their pods, and namespace labels, kept current by the reflectors."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, NodeState] = {}
+        self._gpu_nodes: dict[str, GpuNode] = {}
+        self._homeless: dict[str, dict[str, PodFacts]] = {}
+        self._where: dict[str, str] = {}
+        self._carriers: dict[str, set[str]] = {}
+        self._entries: dict[str, str] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._holds: dict[str, str] = {}
+        self._node_listeners: list[Listener] = []
+        self._pod_listeners: list[Listener] = []
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now; valid until the next await."""
+        return Snapshot(self._states, self._namespaces)
+
+    def node(self, name: str) -> NodeState | None:
+        return self._states.get(name)
+
+    def gpu_node(self, name: str) -> GpuNode | None:
+        return self._gpu_nodes.get(name)
+
+    def gpu_nodes(self) -> Mapping[str, GpuNode]:
+        return self._gpu_nodes
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str] | None:
+        return self._namespaces.get(namespace)
+
+    def locate(self, reservation: str) -> Located | None:
+        """The ledger entry of an id, if some node has one."""
+        node = self._entries.get(reservation)
+        if node is None:
+            return None
+        return Located(node, self._gpu_nodes[node].ledger[reservation])
+
+    def carriers(self, reservation: str) -> tuple[PodFacts, ...]:
+        """The live pods that carry an id, oldest first."""
+        pods = [pod for key in self._carriers.get(reservation, ()) if (pod := self.pod(key)) is not None]
+        return tuple(sorted(pods, key=lambda pod: (pod.created, pod.key)))
+
+    def pods_on(self, node: str) -> Mapping[str, PodFacts]:
+        """The pods on a node or pinned to it, whether the node is known or not."""
+        state = self._states.get(node)
+        return state.pods if state is not None else self._homeless.get(node, {})
+
+    def pod(self, key: str) -> PodFacts | None:
+        """The pod of a uid, as long as it takes something from a node."""
+        node = self._where.get(key)
+        return None if node is None else self.pods_on(node).get(key)
+
+    def placed_pods(self) -> Iterator[PodFacts]:
+        """Every pod that exists and holds a share of a card."""
+        for key in self._where:
+            pod = self.pod(key)
+            if pod is not None and pod.shares and not key.startswith(_HELD):
+                yield pod
+
+    def on_node_change(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` after each change of a node's state, until the returned function is called."""
+        self._node_listeners.append(listener)
+        return lambda: self._node_listeners.remove(listener)
+
+    def on_pod_change(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` after each change of a pod, until the returned function is called."""
+        self._pod_listeners.append(listener)
+        return lambda: self._pod_listeners.remove(listener)
+
+    def node_upserted(self, facts: NodeFacts) -> None:
+        old = self._states.get(facts.name)
+        if old is not None:
+            self._states[facts.name] = old.with_facts(facts)
+        else:
+            gpu_node = self._gpu_nodes.get(facts.name)
+            self._states[facts.name] = NodeState.of(
+                facts,
+                gpu_node.inventory if gpu_node else NO_CARDS,
+                gpu_node.ledger if gpu_node else {},
+                self._homeless.pop(facts.name, {}),
+            )
+        self._changed(facts.name)
+
+    def node_deleted(self, name: str) -> None:
+        state = self._states.pop(name, None)
+        if state is not None and state.pods:
+            self._homeless[name] = dict(state.pods)
+        self._changed(name)
+
+    def namespace_upserted(self, name: str, labels: Mapping[str, str]) -> None:
+        self._namespaces[name] = labels
+
+    def namespace_deleted(self, name: str) -> None:
+        self._namespaces.pop(name, None)
+
+    def gpu_node_upserted(self, new: GpuNode) -> None:
+        """Takes over a `GPUNode`, from the watch or from the answer to a write of our own, unless a newer one is
+        known.
+        """
+        old = self._gpu_nodes.get(new.name)
+        if old is not None and old.uid == new.uid and int(new.resource_version) <= int(old.resource_version):
+            return
+        self._forget_entries(old)
+        self._gpu_nodes[new.name] = new
+        for reservation in new.ledger:
+            self._entries[reservation] = new.name
+        self._cards_changed(new.name)
+
+    def gpu_node_deleted(self, name: str) -> None:
+        self._forget_entries(self._gpu_nodes.pop(name, None))
+        self._cards_changed(name)
+
+    def pod_upserted(self, pod: PodFacts) -> None:
+        old = self.pod(pod.key)
+        if old is not None and (old.node != pod.node or old.reservation != pod.reservation):
+            self._drop_pod(pod.key)
+        if pod.reservation is not None:
+            self._carriers.setdefault(pod.reservation, set()).add(pod.key)
+            self.release(pod.reservation)
+        self._put_pod(pod)
+        self._pod_changed(pod.key, pod.node)
+
+    def pod_deleted(self, key: str) -> None:
+        node = self._where.get(key)
+        self._drop_pod(key)
+        if node is not None:
+            self._pod_changed(key, node)
+
+    def hold(self, reservation: str, pod: PodFacts) -> None:
+        """Books a pod on its node before it exists: its resources, ports and labels count until `release` or its
+        arrival.
+        """
+        held = replace(pod, key=self.hold_key(reservation), reservation=reservation, bound=False)
+        self._holds[reservation] = held.key
+        self._put_pod(held)
+
+    def release(self, reservation: str) -> None:
+        """Ends a hold, if there is one."""
+        key = self._holds.pop(reservation, None)
+        if key is not None:
+            self._drop_pod(key)
+
+    @staticmethod
+    def hold_key(reservation: str) -> str:
+        """The key under which a held pod stands among the pods of its node."""
+        return _HELD + reservation
+
+    def _put_pod(self, pod: PodFacts) -> None:
+        self._where[pod.key] = pod.node
+        state = self._states.get(pod.node)
+        if state is not None:
+            self._states[pod.node] = state.with_pod(pod)
+        else:
+            self._homeless.setdefault(pod.node, {})[pod.key] = pod
+
+    def _drop_pod(self, key: str) -> None:
+        pod = self.pod(key)
+        node = self._where.pop(key, None)
+        if pod is None or node is None:
+            return
+        if pod.reservation is not None and key in self._carriers.get(pod.reservation, ()):
+            self._carriers[pod.reservation].discard(key)
+            if not self._carriers[pod.reservation]:
+                del self._carriers[pod.reservation]
+        state = self._states.get(node)
+        if state is not None:
+            self._states[node] = state.without_pod(key)
+        else:
+            self._homeless[node].pop(key)
+            if not self._homeless[node]:
+                del self._homeless[node]
+
+    def _forget_entries(self, gpu_node: GpuNode | None) -> None:
+        if gpu_node is None:
+            return
+        for reservation in gpu_node.ledger:
+            if self._entries.get(reservation) == gpu_node.name:
+                del self._entries[reservation]
+
+    def _cards_changed(self, name: str) -> None:
+        gpu_node = self._gpu_nodes.get(name)
+        state = self._states.get(name)
+        if state is not None:
+            inventory, ledger = (gpu_node.inventory, gpu_node.ledger) if gpu_node else (NO_CARDS, {})
+            self._states[name] = state.with_inventory(inventory, ledger)
+        self._changed(name)
+
+    def _pod_changed(self, key: str, node: str) -> None:
+        for listener in tuple(self._pod_listeners):
+            listener(key)
+        self._changed(node)
+
+    def _changed(self, node: str) -> None:
+        for listener in tuple(self._node_listeners):
+            listener(node)

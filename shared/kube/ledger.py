@@ -1,0 +1,107 @@
+"""Writes to a node's ledger: compare-and-swap on the `GPUNode`, so that no two writers promise the same GB.
+
+Webhooks only add entries, the controller also removes them. Within a process one write per node is under way at a time:
+without that, a process's own writes would make each other conflict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from shared.core.ledger import Entry, summarise
+from shared.core.placement import fits
+from shared.kube import paths
+from shared.kube.client import KubeClient
+from shared.kube.cluster import Cluster
+from shared.kube.errors import Conflict, NotFound
+from shared.kube.gpunodes import GpuNode, gpu_node, summary_json
+
+Changes: TypeAlias = Mapping[str, Entry | None]
+"""Reservation id to its new entry, or to None where it is dropped."""
+
+
+class Ledger:
+    """The ledgers of all nodes, written through the API server and read from `cluster`."""
+
+    def __init__(self, client: KubeClient, cluster: Cluster, *, exclusive: bool) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._exclusive = exclusive
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def reserve(self, node: str, reservation: str, entry: Entry) -> bool:
+        """Records `entry`, or returns False because others took the room meanwhile: then decide again.
+
+        Raises `ApiError` when nothing is known to be recorded. A caller that is cancelled must assume that the entry
+        may have been written; it is then unconfirmed, and the controller drops it.
+        """
+        async with self._lock(node):
+            while True:
+                state = self._cluster.node(node)
+                known = self._cluster.gpu_node(node)
+                if state is None or known is None:
+                    return False
+                if not fits(state.without_pod(self._cluster.hold_key(reservation)), entry.shares):
+                    return False
+                try:
+                    await self._write(known, {reservation: entry})
+                except Conflict:
+                    await self.refresh(node)
+                except NotFound:
+                    self._cluster.gpu_node_deleted(node)
+                else:
+                    return True
+
+    async def amend(self, node: str, change: Callable[[GpuNode], Changes]) -> None:
+        """Applies what `change` says of the newest `GPUNode`, and brings its summary up to date. Writes only if needed.
+
+        `change` is called again with a newer object after a conflict. Raises `ApiError`.
+        """
+        async with self._lock(node):
+            while (known := self._cluster.gpu_node(node)) is not None:
+                changes = change(known)
+                if (
+                    not changes
+                    and not known.broken
+                    and summary_json(summarise(known.inventory.cards, known.ledger)) == known.summary
+                ):
+                    return
+                try:
+                    await self._write(known, changes)
+                except Conflict:
+                    await self.refresh(node)
+                except NotFound:
+                    self._cluster.gpu_node_deleted(node)
+                else:
+                    return
+
+    async def refresh(self, node: str) -> None:
+        """Reads a node's `GPUNode` now instead of waiting for the watch. Raises `ApiError`."""
+        try:
+            raw = await self._client.get(paths.gpu_nodes(node))
+        except NotFound:
+            self._cluster.gpu_node_deleted(node)
+        else:
+            self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
+
+    async def _write(self, known: GpuNode, changes: Changes) -> None:
+        after = {**known.ledger, **{key: entry for key, entry in changes.items() if entry is not None}}
+        for key, entry in changes.items():
+            if entry is None:
+                after.pop(key, None)
+        texts = {key: entry.encode() if entry is not None else None for key, entry in changes.items()}
+        texts.update(dict.fromkeys(known.broken))
+        patch = {
+            "metadata": {"resourceVersion": known.resource_version},
+            "status": {
+                "reservations": texts,
+                "summary": summary_json(summarise(known.inventory.cards, after)),
+            },
+        }
+        raw = await self._client.merge_patch(paths.status_of(paths.gpu_nodes(known.name)), patch)
+        self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
+
+    def _lock(self, node: str) -> asyncio.Lock:
+        return self._locks.setdefault(node, asyncio.Lock())

@@ -1,0 +1,68 @@
+"""Who owns a pod, up to the object that a person wrote: ReplicaSet to Deployment, Job to CronJob."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from shared.core.owners import OwnerRef, controller_of
+from shared.kube import paths
+from shared.kube.client import KubeClient
+from shared.kube.errors import Forbidden, NotFound
+
+_LONGEST_CHAIN: Final = 5
+_REMEMBERED: Final = 4096
+
+
+class Owners:
+    """Walks owner references by live reads, remembering who owns whom: that never changes while a uid lives."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._owner_of: OrderedDict[str, OwnerRef | None] = OrderedDict()
+
+    async def top(self, namespace: str, owner: OwnerRef) -> OwnerRef:
+        """The object at the end of the chain that begins with `owner`. Raises `ApiError` when the server is away.
+
+        The chain ends where an object has no controller, is gone, or is of a kind that may not be read.
+        """
+        for _ in range(_LONGEST_CHAIN):
+            above = await self._above(namespace, owner)
+            if above is None:
+                return owner
+            owner = above
+        return owner
+
+    async def read(self, namespace: str, owner: OwnerRef) -> dict[str, Any] | None:
+        """The owner itself as it is now, or None if it is gone, replaced by another of its name, or of an unknown
+        kind.
+        """
+        try:
+            path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name)
+            raw = await self._client.get(path)
+        except (paths.UnknownKind, paths.InvalidName, NotFound, Forbidden):
+            return None
+        return raw if raw["metadata"]["uid"] == owner.uid else None
+
+    async def is_gone(self, namespace: str, owner: OwnerRef) -> bool:
+        """Whether it is certain that the owner no longer exists. Raises `ApiError`."""
+        try:
+            path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name)
+            raw = await self._client.get(path)
+        except NotFound:
+            return True
+        except (paths.UnknownKind, paths.InvalidName, Forbidden):
+            return False
+        return bool(raw["metadata"]["uid"] != owner.uid)
+
+    async def _above(self, namespace: str, owner: OwnerRef) -> OwnerRef | None:
+        if owner.uid in self._owner_of:
+            self._owner_of.move_to_end(owner.uid)
+            return self._owner_of[owner.uid]
+        raw = await self.read(namespace, owner)
+        above = None if raw is None else controller_of(raw)
+        if raw is not None:
+            self._owner_of[owner.uid] = above
+            if len(self._owner_of) > _REMEMBERED:
+                self._owner_of.popitem(last=False)
+        return above

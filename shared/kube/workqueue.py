@@ -1,0 +1,111 @@
+"""A queue of keys to look at: each once, however often it is added, and again later when that failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from shared.kube.backoff import backoff_s
+from shared.kube.errors import Conflict, Throttled, Unavailable
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """Keys waiting for a worker.
+
+    A key that waits is not added twice. One that is added while a worker has it is handed out once more after
+    `done`, never to two workers at once. So memory is bounded by the number of distinct keys.
+    """
+
+    def __init__(self, name: str, *, first_retry_s: float = 0.1, longest_retry_s: float = 60.0) -> None:
+        self.name = name
+        self._first_retry_s = first_retry_s
+        self._longest_retry_s = longest_retry_s
+        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._waiting: set[K] = set()
+        self._in_work: set[K] = set()
+        self._again: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+
+    def __len__(self) -> int:
+        """How many keys wait for a worker now."""
+        return len(self._waiting) + len(self._again)
+
+    def add(self, key: K) -> None:
+        """Has `key` looked at as soon as a worker is free."""
+        if key in self._in_work:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.put_nowait(key)
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Has `key` looked at in `delay_s` seconds. Of several such wishes for a key the earliest counts."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + delay_s:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(delay_s, self._due, key)
+
+    def retry(self, key: K, at_least_s: float = 0.0) -> float:
+        """Has `key` looked at again after a back-off that doubles with each retry since `forget`.
+
+        Returns the seconds until then.
+        """
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay_s = max(at_least_s, backoff_s(failures, self._first_retry_s, self._longest_retry_s))
+        self.add_after(key, delay_s)
+        return delay_s
+
+    def forget(self, key: K) -> None:
+        """Lets the back-off of `key` begin anew: looking at it went well."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key, waiting for one if need be. Call `done` with it afterwards, whatever happened."""
+        key = await self._ready.get()
+        self._waiting.remove(key)
+        self._in_work.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """The worker has finished with `key`."""
+        self._in_work.remove(key)
+        if key in self._again:
+            self._again.remove(key)
+            self.add(key)
+
+    async def run(self, worker: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
+        """Feeds keys to `worker`, `workers` at a time, until cancelled; a key that fails is retried."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work(worker))
+
+    async def _work(self, worker: Callable[[K], Awaitable[None]]) -> None:
+        while True:
+            key = await self.get()
+            try:
+                await worker(key)
+                self.forget(key)
+            except (Conflict, Unavailable, Throttled) as error:
+                at_least_s = error.retry_after if isinstance(error, Throttled) else 0.0
+                delay_s = self.retry(key, at_least_s)
+                log.info("work postponed", queue=self.name, key=str(key), error=error, retry_s=delay_s)
+            except Exception:
+                delay_s = self.retry(key)
+                log.exception("work failed", queue=self.name, key=str(key), retry_s=delay_s)
+            finally:
+                self.done(key)
+
+    def _due(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)

@@ -1,0 +1,33 @@
+"""One API server after the other for the same tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.devcluster.cluster import DevCluster
+from shared.kube.client import KubeClient
+from tests.contract.widgets import DEFINITION
+from tests.fakes.serving import serving
+
+
+@pytest.fixture(scope="session")
+def real_kubeconfig() -> Iterator[str]:
+    """A real API server that knows widgets."""
+    with DevCluster() as cluster:
+        cluster.kubectl("apply", "-f", "-", input=DEFINITION)
+        cluster.kubectl("wait", "--for=condition=Established", "crd/widgets.contract.example.com")
+        yield str(cluster.kubeconfig)
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.e2e)])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KubeClient]:
+    """A client of the API server whose turn it is."""
+    if request.param == "fake":
+        async with serving(tmp_path) as served:
+            yield served.client
+    else:
+        async with await KubeClient.connect(request.getfixturevalue("real_kubeconfig")) as real:
+            yield real

@@ -1,0 +1,183 @@
+"""The memory of the fake API server: objects with resource versions, and the history for watches."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from tests.fakes.selectors import Selector
+
+Json: TypeAlias = dict[str, Any]
+
+_KEEPS_STATUS_ON_CREATE = frozenset({"nodes"})
+
+
+class RefusalError(Exception):
+    """A request that the API server answers with a failure `Status`."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason,
+            "code": code,
+        }
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a URL path points at: a collection or, with `name`, one object, or its subresource."""
+
+    prefix: str
+    plural: str
+    namespace: str | None = None
+    name: str = ""
+    subresource: str = ""
+
+    def holds(self, key: tuple[str, str, str, str]) -> bool:
+        """Whether the object stored at `key` is in this collection."""
+        prefix, plural, namespace, _ = key
+        return (prefix, plural) == (self.prefix, self.plural) and self.namespace in {None, namespace}
+
+    def key(self, name: str | None = None) -> tuple[str, str, str, str]:
+        """Where an object of this collection is stored."""
+        return (self.prefix, self.plural, self.namespace or "", name or self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write: the object before (None when it is new) and after (None when it is deleted)."""
+
+    version: int
+    key: tuple[str, str, str, str]
+    before: Json | None
+    after: Json | None
+
+
+class ObjectStore:
+    """Objects of any kind. Every write gets the next resource version and goes into the history."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        self._objects: dict[tuple[str, str, str, str], Json] = {}
+        self._history: list[Change] = []
+        self._oldest = self.version
+        self._changed = asyncio.Event()
+
+    def get(self, place: Place) -> Json:
+        """The object at `place`; 404 if there is none."""
+        found = self._objects.get(place.key())
+        if found is None:
+            raise RefusalError(404, "NotFound", f'{place.plural} "{place.name}" not found')
+        return found
+
+    def select(self, place: Place, selector: Selector) -> list[Json]:
+        """The objects of a collection by namespace and name."""
+        return [
+            self._objects[key]
+            for key in sorted(self._objects)
+            if place.holds(key) and selector.matches(self._objects[key])
+        ]
+
+    def create(self, place: Place, body: Json, *, dry_run: bool = False) -> Json:
+        """Stores a new object under its name, or one made from its generateName."""
+        new = copy.deepcopy(body)
+        metadata = new.setdefault("metadata", {})
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"] + secrets.token_hex(3)[:5]
+        if not metadata.get("name"):
+            raise RefusalError(422, "Invalid", "metadata.name: Required value: name or generateName is required")
+        if place.key(metadata["name"]) in self._objects:
+            raise RefusalError(409, "AlreadyExists", f'{place.plural} "{metadata["name"]}" already exists')
+        if place.namespace is not None:
+            metadata["namespace"] = place.namespace
+        if place.plural not in _KEEPS_STATUS_ON_CREATE:
+            new.pop("status", None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata["generation"] = 1
+        metadata.pop("resourceVersion", None)
+        return new if dry_run else self._write(place.key(metadata["name"]), None, new)
+
+    def update(self, place: Place, change: Callable[[Json], Json], *, dry_run: bool = False) -> Json:
+        """Stores what `change` makes of the object, if that is based on its current state.
+
+        The status subresource changes nothing but `status`, everything else leaves it alone. A write that
+        changes nothing makes no new version, as on the real server.
+        """
+        old = self.get(place)
+        wanted = change(copy.deepcopy(old))
+        _check_preconditions(place, old, wanted.get("metadata") or {})
+        if place.subresource == "status":
+            new = {**copy.deepcopy(old), "status": wanted.get("status")}
+        else:
+            new = {**wanted, "status": old.get("status")}
+            fixed = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion")
+            new["metadata"] = {
+                **(wanted.get("metadata") or {}),
+                **{key: old["metadata"][key] for key in fixed if key in old["metadata"]},
+            }
+        if new.get("status") is None:
+            new.pop("status", None)
+        if new == old or dry_run:
+            return new
+        ignored = {"metadata", "status"}
+        if any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - ignored):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
+        return self._write(place.key(), old, new)
+
+    def delete(self, place: Place, preconditions: Json, *, dry_run: bool = False) -> None:
+        """Removes the object at once: no grace period, no finalizers."""
+        old = self.get(place)
+        _check_preconditions(place, old, preconditions)
+        if not dry_run:
+            self._write(place.key(), old, None)
+
+    def forget_history(self) -> None:
+        """Makes every watch from an earlier version on end with 410, as after a compaction."""
+        self._history.clear()
+        self._oldest = self.version
+
+    def changes_after(self, version: int, place: Place) -> Iterator[Change]:
+        """What happened to a collection since `version`; 410 if that is longer ago than the history."""
+        if version < self._oldest:
+            raise RefusalError(410, "Expired", f"too old resource version: {version} ({self._oldest})")
+        return (change for change in self._history if change.version > version and place.holds(change.key))
+
+    async def wait_beyond(self, version: int) -> None:
+        """Until there is a write after `version`."""
+        while self.version <= version:
+            await self._changed.wait()
+
+    def _write(self, key: tuple[str, str, str, str], before: Json | None, after: Json | None) -> Json:
+        self.version += 1
+        written = copy.deepcopy(after if after is not None else before or {})
+        written["metadata"]["resourceVersion"] = str(self.version)
+        if after is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = written
+        self._history.append(Change(self.version, key, before, None if after is None else written))
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return written
+
+
+def _check_preconditions(place: Place, old: Json, wanted: Json) -> None:
+    for field in ("resourceVersion", "uid"):
+        if wanted.get(field) not in {None, "", old["metadata"][field]}:
+            text = "the object has been modified; please apply your changes to the latest version and try again"
+            raise RefusalError(
+                409, "Conflict", f'Operation cannot be fulfilled on {place.plural} "{place.name}": {text}'
+            )
