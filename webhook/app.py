@@ -1,0 +1,109 @@
+"""The HTTP side: two routes, a body limit, a deadline, and one place where every failure becomes an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+
+from shared.obs.logs import get_logger
+from webhook.mutate import Mutator
+from webhook.outcome import Admitted, Outcome, Refused
+from webhook.refusals import RefusalReports
+from webhook.review import BadReviewError, Request, allow, deny, parse_review, unavailable
+from webhook.validate import Validator
+
+log = get_logger(__name__)
+
+BODY_LIMIT: Final = 8 * 2**20
+"""The API server sends bodies of up to 3 MiB for an object, and a review may hold two objects."""
+
+_DEFAULT_TIMEOUT_S: Final = 10.0
+_LONGEST_TIMEOUT_S: Final = 30.0
+_PART_OF_TIMEOUT: Final = 0.8
+"""An answer that comes when the API server has stopped waiting is worse than one that says no."""
+
+_Decide = Callable[[Request, float], Awaitable[Outcome]]
+
+
+class Handlers:
+    """Turns HTTP requests into reviews and their outcomes into answers. `closing` asks clients to connect anew."""
+
+    def __init__(self, mutator: Mutator, validator: Validator, refusals: RefusalReports) -> None:
+        self._mutator = mutator
+        self._validator = validator
+        self._refusals = refusals
+        self.closing = False
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=BODY_LIMIT)
+        app.router.add_post("/mutate", self.mutate)
+        app.router.add_post("/validate", self.validate)
+        return app
+
+    async def mutate(self, http: web.Request) -> web.Response:
+        """POST /mutate."""
+        return await self._answer(http, self._mutator.review)
+
+    async def validate(self, http: web.Request) -> web.Response:
+        """POST /validate."""
+
+        async def decide(request: Request, deadline: float) -> Outcome:
+            async with asyncio.timeout_at(deadline):
+                return await self._validator.review(request)
+
+        return await self._answer(http, decide)
+
+    async def _answer(self, http: web.Request, decide: _Decide) -> web.Response:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _PART_OF_TIMEOUT * _timeout_s(http)
+        if http.content_type != "application/json":
+            return self._respond(_bad(415, f"content type {http.content_type!r}: send application/json"))
+        try:
+            request = parse_review(await http.read())
+        except web.HTTPRequestEntityTooLarge:
+            return self._respond(_bad(413, f"the body is larger than {BODY_LIMIT} bytes"))
+        except BadReviewError as error:
+            return self._respond(_bad(400, str(error)))
+        return self._respond(
+            web.Response(body=await self._review(request, decide, deadline), content_type="application/json")
+        )
+
+    async def _review(self, request: Request, decide: _Decide, deadline: float) -> bytes:
+        if not request.creates_a_pod:
+            return allow(request.uid)
+        try:
+            outcome = await decide(request, deadline)
+        except TimeoutError:
+            return unavailable(request.uid, "no time was left to look it up")
+        match outcome:
+            case Admitted(ops, warnings):
+                return allow(request.uid, patch=ops, warnings=warnings)
+            case Refused(refusal):
+                if not request.dry_run:
+                    self._refusals.report(request, refusal)
+                return deny(request.uid, refusal)
+            case unrecorded:
+                return unavailable(request.uid, unrecorded.why)
+
+    def _respond(self, response: web.Response) -> web.Response:
+        if self.closing:
+            response.force_close()
+        return response
+
+
+def _timeout_s(http: web.Request) -> float:
+    """The `timeout` that the API server puts into the URL, such as `3s`."""
+    text = http.query.get("timeout", "").removesuffix("s")
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _DEFAULT_TIMEOUT_S
+    return min(seconds, _LONGEST_TIMEOUT_S) if seconds > 0 else _DEFAULT_TIMEOUT_S
+
+
+def _bad(status: int, why: str) -> web.Response:
+    log.warning("request refused", status=status, why=why)
+    return web.json_response({"error": why}, status=status)

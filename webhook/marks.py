@@ -1,0 +1,114 @@
+"""Our own marks on a pod: the reservation id, the record, per-card requests. Recognised, compared, taken off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shared.api import names
+from shared.core.containers import mapping, read_containers, texts
+from shared.core.demand import REPLACED_RESOURCES
+from shared.core.invalid import InvalidRequest
+from shared.core.ledger import Shares, is_id, merge_shares
+from webhook.patch import PodPatch
+from webhook.pin import unpin
+from webhook.placed_record import read_record
+
+CONTAINER_LISTS = ("initContainers", "containers")
+RESOURCE_LISTS = ("limits", "requests")
+DEVICE_VARIABLES = frozenset({
+    names.NVIDIA_VISIBLE_DEVICES, names.CUDA_VISIBLE_DEVICES, names.ROCR_VISIBLE_DEVICES,
+})  # fmt: skip
+
+
+def reservation_of(pod: Mapping[str, Any]) -> str | None:
+    """The id that the pod's label carries, if it has the form of one."""
+    labels = texts(mapping(pod.get("metadata"), "metadata").get("labels"), "metadata.labels")
+    label = labels.get(names.RESERVATION)
+    return label if label is not None and is_id(label) else None
+
+
+def is_marked(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod carries our label or our record, genuine or not."""
+    metadata = pod.get("metadata") or {}
+    return names.RESERVATION in (metadata.get("labels") or {}) or names.PLACED in (metadata.get("annotations") or {})
+
+
+def per_card_requests(pod: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Every per-card resource on the pod: container, resource name, amount."""
+    spec = pod.get("spec") or {}
+    for kind in CONTAINER_LISTS:
+        for container in spec.get(kind) or ():
+            resources = container.get("resources") or {}
+            for where in RESOURCE_LISTS:
+                for resource, amount in (resources.get(where) or {}).items():
+                    if names.card_index(resource) is not None:
+                        yield str(container.get("name", "")), resource, str(amount)
+
+
+def booked_shares(pod: Mapping[str, Any]) -> Shares:
+    """GB by slot that the per-card limits of a pod's containers add up to. Raises `InvalidRequest`."""
+    booked: list[tuple[int, int]] = []
+    for container in read_containers(pod):
+        for resource, amount in container.limits.items():
+            index = names.card_index(resource)
+            if index is None:
+                continue
+            if not amount.isascii() or not amount.isdigit() or len(amount) > 6:
+                raise InvalidRequest(container.field(resource), amount, "is not whole GB", "let the card be chosen")
+            booked.append((index, int(amount)))
+    return merge_shares(booked)
+
+
+def strip(patch: PodPatch) -> None:
+    """Takes everything off that a placement put on, and puts back what it took, as far as the record tells.
+
+    Only what a placement changes can be put back, whatever the record says.
+    """
+    record = read_record(patch.pod)
+    was = {change.path: change.was for change in record.changed}
+    _strip_resources(patch)
+    for path, value in was.items():
+        _restore(patch, path, value)
+    unpin(patch, record.node, was.get(("affinity",)))
+    patch.remove("metadata", "labels", names.RESERVATION)
+    patch.remove("metadata", "annotations", names.PLACED)
+
+
+def _strip_resources(patch: PodPatch) -> None:
+    for kind in CONTAINER_LISTS:
+        for position, container in enumerate(patch.get("spec", kind) or ()):
+            for where in RESOURCE_LISTS:
+                for resource in list((container.get("resources") or {}).get(where) or {}):
+                    if names.card_index(resource) is not None:
+                        patch.remove("spec", kind, position, "resources", where, resource)
+
+
+def _restore(patch: PodPatch, path: tuple[str, ...], was: Any) -> None:
+    match path:
+        case (kind, name, "resources", where, resource) if where in RESOURCE_LISTS and isinstance(was, str):
+            position = _position(patch, kind, name)
+            if position is not None and resource in REPLACED_RESOURCES:
+                patch.set(was, "spec", kind, position, "resources", where, resource)
+        case (kind, name, "env", variable) if variable in DEVICE_VARIABLES:
+            position = _position(patch, kind, name)
+            if position is not None:
+                _restore_env(patch, kind, position, variable, was)
+        case ("runtimeClassName",) if was is None:
+            patch.remove("spec", "runtimeClassName")
+        case _:
+            pass
+
+
+def _restore_env(patch: PodPatch, kind: str, position: int, variable: str, was: Any) -> None:
+    entries = patch.get("spec", kind, position, "env") or []
+    found = [index for index, entry in enumerate(entries) if entry.get("name") == variable]
+    for index in reversed(found):
+        patch.remove("spec", kind, position, "env", index)
+    if isinstance(was, dict) and was.get("name") == variable:
+        patch.set(was, "spec", kind, position, "env", "-")
+
+
+def _position(patch: PodPatch, kind: str, name: str) -> int | None:
+    containers = (patch.get("spec", kind) or []) if kind in CONTAINER_LISTS else []
+    return next((index for index, container in enumerate(containers) if container.get("name") == name), None)

@@ -1,0 +1,164 @@
+"""The mutating webhook: decides where a model pod goes, records it, and rewrites the pod.
+
+1. Read what the pod asks for; a pod that asks for nothing passes as it is.
+2. Our own output, reviewed again, passes unchanged; other marks of ours are taken off and the pod is placed anew.
+3. Decide on the live picture and hold the choice in this process.
+4. Record it in the node's ledger, or decide again if others were faster.
+5. Answer with the patch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from shared.api import names
+from shared.core import ledger as ledger_core
+from shared.core.constraints import Constraints, read_constraints
+from shared.core.demand import REPLACED_RESOURCES, ReadPod, read_pod
+from shared.core.invalid import InvalidRequest
+from shared.core.ledger import Entry
+from shared.core.owners import controller_of
+from shared.core.placement import Placed, place
+from shared.core.pods import PodFacts, pod_facts
+from shared.core.refusal import Invalid, NoFit
+from shared.kube.cluster import Cluster
+from shared.kube.errors import ApiError
+from shared.kube.ledger import Ledger
+from webhook.marks import (
+    booked_shares,
+    is_marked,
+    per_card_requests,
+    reservation_of,
+    strip,
+)
+from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
+from webhook.patch import PodPatch
+from webhook.review import Request
+from webhook.rewrite import hide_devices, rewrite
+
+
+class Mutator:
+    """Answers mutating reviews. `new_id` makes reservation ids, `unix_time` is the wall clock in whole seconds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ledger: Ledger,
+        *,
+        new_id: Callable[[], str],
+        unix_time: Callable[[], int],
+        runtime_class: str | None,
+    ) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._new_id = new_id
+        self._unix_time = unix_time
+        self._runtime_class = runtime_class
+
+    async def review(self, request: Request, deadline: float) -> Outcome:
+        """The outcome for a pod's CREATE. `deadline` is the loop time by which the answer must be on its way."""
+        assert request.pod is not None
+        try:
+            return await self._review(request, request.pod, deadline)
+        except InvalidRequest as error:
+            return Refused(Invalid.of(error))
+
+    async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
+        patch = PodPatch(pod)
+        if is_marked(pod):
+            if self._is_own_output(request, pod):
+                return Admitted()
+            strip(patch)
+        for container, resource, amount in per_card_requests(patch.pod):
+            raise InvalidRequest(
+                f"containers[{container}].resources[{resource}]",
+                amount,
+                "is a share of one certain card, which only the placement itself may write",
+                f"ask with the annotation {names.VRAM} and let the card be chosen",
+            )
+        read = read_pod(patch.pod)
+        if read.demand is None and is_marked(pod):
+            raise InvalidRequest(
+                f"metadata.labels[{names.RESERVATION}]",
+                str(reservation_of(pod)),
+                "is a placement's mark on a pod that asks for nothing",
+                f"remove it, or ask with the annotation {names.VRAM}",
+            )
+        hide_devices(patch, read.hidden)
+        if read.demand is None:
+            return Admitted(tuple(patch.ops))
+        pod_in_namespace = {**patch.pod, "metadata": _metadata(patch.pod, request)}
+        constraints = read_constraints(pod_in_namespace, without=REPLACED_RESOURCES.__contains__)
+        return await self._place(request, patch, read, constraints, deadline)
+
+    async def _place(
+        self, request: Request, patch: PodPatch, read: ReadPod, constraints: Constraints, deadline: float
+    ) -> Outcome:
+        demand = read.demand
+        assert demand is not None
+        owner = controller_of(patch.pod)
+        reservation = self._new_id()
+        # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
+        while True:
+            verdict = place(self._cluster.snapshot(), demand, constraints)
+            if isinstance(verdict, NoFit):
+                return Refused(verdict)
+            state = self._cluster.node(verdict.node)
+            assert state is not None
+            if request.dry_run:
+                break
+            entry = Entry(
+                request.namespace,
+                ledger_core.owner_hash(owner.uid if owner else ""),
+                self._unix_time(),
+                verdict.booking,
+            )
+            self._cluster.hold(reservation, self._promise(request, patch.pod, constraints, verdict))
+            try:
+                async with asyncio.timeout_at(deadline):
+                    recorded = await self._ledger.reserve(verdict.node, reservation, entry)
+            except (ApiError, TimeoutError) as error:
+                self._cluster.release(reservation)
+                return Unrecorded(_why(error))
+            if recorded:
+                break
+            self._cluster.release(reservation)
+            if asyncio.get_running_loop().time() >= deadline:
+                return Unrecorded("other creates kept taking the room that was found")
+        warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
+        return Admitted(tuple(patch.ops), warnings)
+
+    @staticmethod
+    def _promise(request: Request, pod: Mapping[str, Any], constraints: Constraints, placed: Placed) -> PodFacts:
+        """The pod as it will be, so that decisions made before it exists count its cpu, ports and labels too."""
+        facts = pod_facts({"metadata": _metadata(pod, request), "spec": {**pod["spec"], "nodeName": placed.node}})
+        assert facts is not None, "a pod with a node name is on that node"
+        cards = {names.card_resource(index): gb for index, gb in placed.booking}
+        return replace(facts, shares=placed.booking, requests={**constraints.requests, **cards})
+
+    def _is_own_output(self, request: Request, pod: Mapping[str, Any]) -> bool:
+        """Whether this is a pod that was placed a moment ago, reviewed again before it was stored."""
+        reservation = reservation_of(pod)
+        located = None if reservation is None else self._cluster.locate(reservation)
+        if reservation is None or located is None or self._cluster.carriers(reservation):
+            return False
+        owner = controller_of(pod)
+        entry = located.entry
+        return (
+            self._unix_time() - entry.since <= ledger_core.UNCONFIRMED_TTL_S
+            and entry.namespace == request.namespace
+            and entry.owner_hash == ledger_core.owner_hash(owner.uid if owner else "")
+            and entry.shares == booked_shares(pod)
+        )
+
+
+def _metadata(pod: Mapping[str, Any], request: Request) -> dict[str, Any]:
+    """The pod's metadata with the namespace of the request: the object itself may leave it out."""
+    return {**(pod.get("metadata") or {}), "namespace": request.namespace}
+
+
+def _why(error: ApiError | TimeoutError) -> str:
+    return error.message if isinstance(error, ApiError) else "no time was left to record it"

@@ -1,0 +1,80 @@
+"""The `kamiwaza.ai/placed` annotation: what was decided and what was changed, for people and tools.
+
+It decides nothing, since anybody may edit it. It serves to show a placement, and to undo one on a copied manifest,
+where the worst that an edited record can do is to change what its own author's pod asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from shared.api import names
+from shared.core.card_choice import Share
+
+_RECORD_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that was taken from the pod: where it stood, as parts of a path, and what it was.
+
+    A container is named, never counted: other webhooks put containers in front of it.
+    """
+
+    path: tuple[str, ...]
+    was: Any
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "path": "/".join(part.replace("~", "~0").replace("/", "~1") for part in self.path),
+            "was": self.was,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A `kamiwaza.ai/placed` annotation as far as it can be read."""
+
+    node: str
+    changed: tuple[Change, ...]
+
+
+def write_record(reservation: str, node: str, shares: Sequence[Share], source: str, changed: Sequence[Change]) -> str:
+    """The annotation's text."""
+    record = {
+        "v": _RECORD_VERSION,
+        "id": reservation,
+        "node": node,
+        "shares": [
+            {"container": share.container, "card": share.card.index, "uuid": share.card.uuid, "gb": share.gb}
+            for share in shares
+        ],
+        "from": source,
+        "changed": [change.as_json() for change in changed],
+    }
+    return orjson.dumps(record).decode()
+
+
+def read_record(pod: Mapping[str, Any]) -> Record:
+    """The record on `pod`; an empty one where it is missing or not readable."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    try:
+        record = orjson.loads(annotations.get(names.PLACED) or "{}")
+    except (orjson.JSONDecodeError, TypeError):
+        record = {}
+    if not isinstance(record, dict):
+        record = {}
+    changed = record.get("changed")
+    changes = [
+        Change(
+            tuple(part.replace("~1", "/").replace("~0", "~") for part in item["path"].split("/")),
+            item.get("was"),
+        )
+        for item in (changed if isinstance(changed, list) else ())
+        if isinstance(item, dict) and isinstance(item.get("path"), str)
+    ]
+    return Record(str(record.get("node", "")), tuple(changes))

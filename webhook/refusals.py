@@ -1,0 +1,109 @@
+"""Carries a refusal to where its owner is looked at: the workload's `ModelPlacement`.
+
+It happens after the answer, so no review waits for it. A workload whose creates keep failing is refused many times a
+minute; its refusal is written once per owner and reason in ten seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from shared.core.explain import explain
+from shared.core.owners import OwnerRef, controller_of
+from shared.core.refusal import NoFit, Refusal
+from shared.kube.client import KubeClient
+from shared.kube.model_placements import patch_status, read_status, refusal_key
+from shared.kube.owners import Owners
+from shared.kube.workqueue import WorkQueue
+from shared.obs.logs import get_logger
+from webhook.review import Request
+
+log = get_logger(__name__)
+
+_QUIET_S: Final = 10.0
+_MOST_PENDING: Final = 2000
+_WORKERS: Final = 4
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Namespace, owner's uid, reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    namespace: str
+    owner: OwnerRef
+    refusal: Refusal
+    priority: int
+    at: datetime
+
+
+class RefusalReports:
+    """Refusals on their way into `ModelPlacement`s."""
+
+    def __init__(self, client: KubeClient, owners: Owners) -> None:
+        self._client = client
+        self._owners = owners
+        self._pending: dict[_Key, _Report] = {}
+        self._written_at: OrderedDict[_Key, float] = OrderedDict()
+        self._queue: WorkQueue[_Key] = WorkQueue("refusals")
+
+    def report(self, request: Request, refusal: Refusal) -> None:
+        """Takes note of a refusal; returns at once. A bare pod has no workload: its creator was told."""
+        assert request.pod is not None
+        owner = controller_of(request.pod)
+        if owner is None:
+            return
+        key = (request.namespace, owner.uid, str(refusal.reason))
+        if key not in self._pending and len(self._pending) >= _MOST_PENDING:
+            log.warning("refusal not reported: too many are pending", namespace=request.namespace, owner=owner.name)
+            return
+        priority = (request.pod.get("spec") or {}).get("priority")
+        self._pending[key] = _Report(
+            request.namespace, owner, refusal, priority if isinstance(priority, int) else 0, datetime.now(UTC)
+        )
+        quiet_s = self._written_at.get(key, float("-inf")) + _QUIET_S - time.monotonic()
+        if quiet_s > 0:
+            self._queue.add_after(key, quiet_s)
+        else:
+            self._queue.add(key)
+
+    async def run(self) -> None:
+        """Writes what was reported until cancelled."""
+        await self._queue.run(self._write, workers=_WORKERS)
+
+    async def _write(self, key: _Key) -> None:
+        report = self._pending.get(key)
+        if report is None:
+            return
+        top = await self._owners.top(report.namespace, report.owner)
+        key_in_status = refusal_key(report.owner)
+        status = await read_status(self._client, report.namespace, top)
+        old = (status.get("refusals") or {}).get(key_in_status) or {}
+        await patch_status(self._client, report.namespace, top, {"refusals": {key_in_status: _entry(report, old)}})
+        self._written_at[key] = time.monotonic()
+        self._written_at.move_to_end(key)
+        if len(self._written_at) > _MOST_PENDING:
+            self._written_at.popitem(last=False)
+        if self._pending.get(key) is report:
+            del self._pending[key]
+
+
+def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The refusal as it stands in the status; `old` is what stood there, whose age a repetition keeps."""
+    refusal = report.refusal
+    repeated = old.get("uid") == report.owner.uid
+    return {
+        "uid": report.owner.uid,
+        "reason": str(refusal.reason),
+        "message": explain(refusal),
+        "demand": refusal.asked[:256] if isinstance(refusal, NoFit) else "",
+        "priority": report.priority,
+        "since": old["since"] if repeated else report.at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "count": old.get("count", 1) + 1 if repeated else 1,
+        "waitable": isinstance(refusal, NoFit) and refusal.can_wait,
+    }

@@ -1,0 +1,168 @@
+"""What a placed pod looks like: per-card requests, the pin, the card's identity, the label and the record.
+
+Nothing else of the pod is touched. Containers are found by name, because other webhooks put theirs in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shared.api import names
+from shared.core.card_choice import Share
+from shared.core.cards import Card, Vendor
+from shared.core.demand import REPLACED_RESOURCES, Demand
+from shared.core.placement import Placed
+from shared.core.snapshot import NodeState
+from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
+from webhook.patch import APPEND, PodPatch
+from webhook.pin import REQUIRED_TERMS, pin
+from webhook.placed_record import Change, write_record
+
+VISIBLE_DEVICES: Mapping[Vendor, str] = {
+    Vendor.NVIDIA: names.NVIDIA_VISIBLE_DEVICES,
+    Vendor.AMD: names.ROCR_VISIBLE_DEVICES,
+}
+"""The variable by which a vendor's runtime is told the UUIDs of the cards a container may see."""
+
+
+@dataclass(slots=True)
+class _Rewrite:
+    patch: PodPatch
+    changed: list[Change] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def rewrite(
+    patch: PodPatch,
+    demand: Demand,
+    placed: Placed,
+    state: NodeState,
+    reservation: str,
+    runtime_class: str | None,
+) -> tuple[str, ...]:
+    """Makes the pod of `patch` a placed one. Returns the warnings for its creator."""
+    work = _Rewrite(patch)
+    shares = {ask.container: [s for s in placed.shares if s.container == ask.container] for ask in demand.asks}
+    for ask in demand.asks:
+        _book(work, ask.container, shares[ask.container])
+        for user in (ask.container, *ask.init_containers):
+            _drop_replaced_resources(work, user)
+            if state.inventory.injection == "env":
+                _show_cards(work, user, [share.card for share in shares[ask.container]])
+    _pin(work, state)
+    if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
+        _set_runtime_class(work, runtime_class)
+    patch.set(reservation, "metadata", "labels", names.RESERVATION)
+    record = write_record(reservation, placed.node, placed.shares, demand.asks[0].source, work.changed)
+    patch.set(record, "metadata", "annotations", names.PLACED)
+    return tuple(work.warnings)
+
+
+def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
+    """Keeps every card out of sight of containers that ask for zero GPUs: many runtimes show them all by default."""
+    for container in containers:
+        place = _find(patch, container)
+        if place is not None:
+            _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, "void")
+
+
+def _book(work: _Rewrite, container: str, shares: Sequence[Share]) -> None:
+    kind, position = _place(work.patch, container)
+    for share in shares:
+        for where in RESOURCE_LISTS:
+            resource = names.card_resource(share.card.index)
+            work.patch.set(str(share.gb), "spec", kind, position, "resources", where, resource)
+
+
+def _drop_replaced_resources(work: _Rewrite, container: str) -> None:
+    kind, position = _place(work.patch, container)
+    for where in RESOURCE_LISTS:
+        amounts = work.patch.get("spec", kind, position, "resources", where) or {}
+        for resource in sorted(REPLACED_RESOURCES & amounts.keys()):
+            was = str(amounts[resource])
+            work.changed.append(Change((kind, container, "resources", where, resource), was))
+            work.patch.remove("spec", kind, position, "resources", where, resource)
+
+
+def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card]) -> None:
+    """The pod's own environment beats what device plugins set, and two plugins that set one variable race."""
+    variable = VISIBLE_DEVICES.get(cards[0].vendor)
+    if variable is None:
+        return
+    place = _place(work.patch, container)
+    uuids = ",".join(card.uuid for card in cards)
+    old = _env(work.patch, place, variable)
+    if old is not None and old != {"name": variable, "value": uuids}:
+        value = old.get("value", "a value from elsewhere")
+        work.warnings.append(
+            f"container {container}: {variable} was {value!r}; it is set to the cards that were chosen"
+        )
+    work.changed.append(Change((place[0], container, "env", variable), old))
+    _write_env(work.patch, place, variable, uuids)
+    _drop_stray_cuda_devices(work, container, cards)
+
+
+def _drop_stray_cuda_devices(work: _Rewrite, container: str, cards: Sequence[Card]) -> None:
+    """Removes a `CUDA_VISIBLE_DEVICES` that points outside the container's cards, which are numbered from 0 inside
+    it.
+    """
+    place = _place(work.patch, container)
+    entries = work.patch.get("spec", *place, "env") or []
+    last = _last(entries, names.CUDA_VISIBLE_DEVICES)
+    old = None if last is None else entries[last]
+    if last is None or old is None or "value" not in old:
+        return
+    inside = {str(number) for number in range(len(cards))} | {card.uuid for card in cards}
+    devices = [device.strip() for device in str(old["value"]).split(",")]
+    if set(devices) <= inside:
+        return
+    work.changed.append(Change((place[0], container, "env", names.CUDA_VISIBLE_DEVICES), old))
+    work.patch.remove("spec", *place, "env", last)
+    work.warnings.append(
+        f"container {container}: {names.CUDA_VISIBLE_DEVICES} was {old['value']!r}, which points outside its "
+        f"{len(cards)} card(s); it is removed"
+    )
+
+
+def _pin(work: _Rewrite, state: NodeState) -> None:
+    was = work.patch.get(*REQUIRED_TERMS)
+    work.changed.append(Change(("affinity",), list(was) if was else None))
+    pin(work.patch, state.facts)
+
+
+def _set_runtime_class(work: _Rewrite, runtime_class: str) -> None:
+    if work.patch.get("spec", "runtimeClassName") is None:
+        work.changed.append(Change(("runtimeClassName",), None))
+        work.patch.set(runtime_class, "spec", "runtimeClassName")
+
+
+def _find(patch: PodPatch, name: str) -> tuple[str, int] | None:
+    for kind in CONTAINER_LISTS:
+        for position, container in enumerate(patch.get("spec", kind) or ()):
+            if container.get("name") == name:
+                return kind, position
+    return None
+
+
+def _place(patch: PodPatch, name: str) -> tuple[str, int]:
+    place = _find(patch, name)
+    assert place is not None, f"container {name} was read from this pod"
+    return place
+
+
+def _env(patch: PodPatch, place: tuple[str, int], variable: str) -> dict[str, object] | None:
+    entries = patch.get("spec", *place, "env") or []
+    position = _last(entries, variable)
+    return None if position is None else entries[position]
+
+
+def _write_env(patch: PodPatch, place: tuple[str, int], variable: str, value: str) -> None:
+    """Sets a variable where it stands last, since the last entry of a name wins, or appends it."""
+    position = _last(patch.get("spec", *place, "env") or [], variable)
+    patch.set({"name": variable, "value": value}, "spec", *place, "env", APPEND if position is None else position)
+
+
+def _last(entries: Sequence[Mapping[str, object]], variable: str) -> int | None:
+    found = [position for position, entry in enumerate(entries) if entry.get("name") == variable]
+    return found[-1] if found else None

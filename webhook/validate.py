@@ -1,0 +1,129 @@
+"""The validating webhook: looks at the final pod and lets it in only if the ledger says the same as the pod.
+
+What reaches it may have been changed by any webhook after ours, written by hand, or copied from another pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api import names
+from shared.core.containers import read_containers
+from shared.core.demand import REPLACED_RESOURCES, read_pod
+from shared.core.invalid import InvalidRequest
+from shared.core.ledger import owner_hash
+from shared.core.owners import controller_of
+from shared.core.pods import pinned_node
+from shared.core.refusal import Invalid
+from shared.kube.cluster import Cluster, Located
+from shared.kube.errors import ApiError
+from shared.kube.ledger import Ledger
+from webhook.marks import booked_shares, is_marked, per_card_requests, reservation_of
+from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
+from webhook.placed_record import read_record
+from webhook.review import Request
+
+_LABEL = f"metadata.labels[{names.RESERVATION}]"
+_LATER = "let the webhook that adds it run before zz-placement-operator, whose name is last in order on purpose"
+_ASK = f"remove the placement's marks and ask with the annotation {names.VRAM}"
+
+
+class Validator:
+    """Answers validating reviews."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+
+    async def review(self, request: Request) -> Outcome:
+        """The outcome for a pod's CREATE as it is about to be stored."""
+        assert request.pod is not None
+        try:
+            await self._review(request, request.pod)
+        except InvalidRequest as error:
+            return Refused(Invalid.of(error))
+        except ApiError as error:
+            return Unrecorded(error.message)
+        return Admitted()
+
+    async def _review(self, request: Request, pod: Mapping[str, Any]) -> None:
+        booked = booked_shares(pod)
+        if not is_marked(pod):
+            _refuse_unplaced(pod)
+            return
+        reservation = reservation_of(pod)
+        if reservation is None:
+            raise InvalidRequest(_LABEL, "", "is not the id of a reservation", _ASK)
+        node = pinned_node(pod["spec"])
+        if node is None or not booked:
+            what = "is not pinned to one node" if node is None else "carries no share of a card"
+            raise InvalidRequest(
+                _LABEL,
+                reservation,
+                f"is a placement's mark on a pod that {what}: another webhook may have changed it",
+                _ASK,
+            )
+        if request.dry_run:
+            if read_record(pod).node != node:
+                raise InvalidRequest(_LABEL, reservation, "does not agree with the pod's node affinity", _ASK)
+            return
+        located = await self._locate(reservation, node)
+        if located is None:
+            raise InvalidRequest(
+                _LABEL,
+                reservation,
+                "is in no ledger: it is made up, or it has run out",
+                "create the pod again",
+            )
+        owner = controller_of(pod)
+        entry = located.entry
+        if located.node != node:
+            raise InvalidRequest(_LABEL, reservation, f"is a reservation on another node than {node}", _ASK)
+        if entry.namespace != request.namespace or entry.owner_hash != owner_hash(owner.uid if owner else ""):
+            raise InvalidRequest(_LABEL, reservation, "is the reservation of another workload", _ASK)
+        if entry.shares != booked:
+            raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
+        if self._cluster.carriers(reservation):
+            raise InvalidRequest(_LABEL, reservation, "is the reservation of a pod that exists", _ASK)
+        _refuse_later_asks(pod)
+
+    async def _locate(self, reservation: str, node: str) -> Located | None:
+        """The ledger entry of an id: from memory, or from one live read of the node it should be on."""
+        located = self._cluster.locate(reservation)
+        if located is None:
+            await self._ledger.refresh(node)
+            located = self._cluster.locate(reservation)
+        return located
+
+
+def _refuse_later_asks(pod: Mapping[str, Any]) -> None:
+    """Refuses what a placement takes off a pod and what must have been added after it."""
+    for container in read_containers(pod):
+        for resource in sorted(REPLACED_RESOURCES & container.limits.keys()):
+            if container.limits[resource] != "0":
+                raise InvalidRequest(
+                    container.field(resource),
+                    container.limits[resource],
+                    "was added after the pod had been placed",
+                    _LATER,
+                )
+
+
+def _refuse_unplaced(pod: Mapping[str, Any]) -> None:
+    """Refuses a pod without our marks that should have them."""
+    for container, resource, amount in per_card_requests(pod):
+        raise InvalidRequest(
+            f"containers[{container}].resources[{resource}]",
+            amount,
+            "is a share of one certain card, which only the placement itself may write",
+            f"ask with the annotation {names.VRAM}",
+        )
+    demand = read_pod(pod).demand
+    if demand is not None:
+        raise InvalidRequest(
+            demand.asks[0].field,
+            str(demand.asks[0].amount),
+            "asks for a card, but the pod was not placed: a later webhook added the ask, or took the placement away",
+            _LATER,
+        )
