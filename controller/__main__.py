@@ -1,0 +1,76 @@
+"""Wires the controller: settings, client, live picture, elector, reconcilers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from controller.certificates import Certificates
+from controller.events import Events
+from controller.ledger_keeper import LedgerKeeper
+from controller.placements import Placements
+from controller.reports import Reports
+from controller.waking import Waker
+from shared.kube.client import KubeClient
+from shared.kube.cluster import Cluster
+from shared.kube.elector import Elector
+from shared.kube.ledger import Ledger
+from shared.kube.owners import Owners
+from shared.kube.watches import Watches
+from shared.obs.health import serve_health
+from shared.obs.process import exit_with, run_process
+from shared.settings import ControllerSettings, SettingsError, controller_settings
+
+
+def main() -> int:
+    """The console script."""
+    try:
+        settings = controller_settings(os.environ)
+        return run_process(settings.common.log_level, lambda stop: _control(settings, stop))
+    except SettingsError as error:
+        return exit_with(error)
+
+
+async def _control(settings: ControllerSettings, stop: asyncio.Event) -> None:
+    common = settings.common
+    async with await KubeClient.connect(common.kubeconfig) as client, asyncio.TaskGroup() as group:
+        cluster = Cluster()
+        watches = Watches(client, cluster, exclusive=common.exclusive)
+        reports = Reports(client)
+        owners = Owners(client)
+        ledger = Ledger(client, cluster, exclusive=common.exclusive)
+        elector = Elector(client, common.namespace, settings.lease, settings.identity)
+
+        async def lead() -> None:
+            """One term as the leader.
+
+            Certificates come first: without them no webhook is called, and they need no list.
+            """
+            async with asyncio.TaskGroup() as term:
+                term.create_task(Certificates(client, settings, now=_now).run())
+                await watches.synced()
+                await reports.listed()
+                term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
+                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
+                term.create_task(Waker(client, cluster, reports, owners, _now).run())
+
+        def unready() -> Iterator[str]:
+            yield from watches.behind(time.monotonic())
+
+        async with serve_health(common.health_host, common.health_port, unready):
+            background = [group.create_task(work) for work in (watches.run(), reports.run(), elector.run(lead))]
+            await stop.wait()
+            for task in background:
+                task.cancel()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Keeps every node's ledger equal to its pods: level-based, per node, whatever events were missed or repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from controller.ledger_rules import Sightings, review_ledger
+from shared.api import names
+from shared.kube import paths
+from shared.kube.client import KubeClient
+from shared.kube.cluster import Cluster
+from shared.kube.gpunodes import GpuNode
+from shared.kube.ledger import Changes, Ledger
+from shared.kube.workqueue import WorkQueue
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
+
+_WORKERS: Final = 8
+_RESYNC_S: Final = 60.0
+_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+
+
+class LedgerKeeper:
+    """Adds, corrects and drops entries. `ttl_s` is how long an entry may wait for its pod."""
+
+    def __init__(self, client: KubeClient, cluster: Cluster, ledger: Ledger, *, ttl_s: float) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._ledger = ledger
+        self._ttl_s = ttl_s
+        self._seen: dict[str, Sightings] = {}
+        self._queue: WorkQueue[str] = WorkQueue("ledger", first_retry_s=0.05, longest_retry_s=10.0)
+
+    async def run(self) -> None:
+        """Reconciles every node now, on each change and on a period, until cancelled."""
+        unsubscribe = self._cluster.on_node_change(self._queue.add)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._queue.run(self.reconcile, workers=_WORKERS))
+                group.create_task(self._resync())
+        finally:
+            unsubscribe()
+
+    async def reconcile(self, node: str) -> None:
+        """Brings the ledger of one node in line with its pods. Raises `ApiError`."""
+        if self._cluster.gpu_node(node) is None:
+            self._seen.pop(node, None)
+            return
+        seen = self._seen.setdefault(node, Sightings())
+        gone: set[str] = set()
+        overdue: tuple[str, ...] = ()
+
+        def changes(gpu_node: GpuNode) -> Changes:
+            nonlocal overdue
+            review = review_ledger(gpu_node.ledger, self._cluster.pods_on(node), seen, time.monotonic(), self._ttl_s)
+            overdue = review.overdue
+            if review.again_in_s is not None:
+                self._queue.add_after(node, review.again_in_s + 0.05)
+            return {**review.changes, **{reservation: None for reservation in review.overdue if reservation in gone}}
+
+        await self._ledger.amend(node, changes)
+        if overdue:
+            # The watch may be behind, so the API server is asked before anything is called lost.
+            gone.update([reservation for reservation in overdue if not await self._pod_exists(reservation)])
+            if gone:
+                log.info("entries without a pod dropped", node=node, entries=len(gone))
+                await self._ledger.amend(node, changes)
+            if len(gone) < len(overdue):
+                self._queue.add_after(node, 1.0)
+
+    async def _pod_exists(self, reservation: str) -> bool:
+        listing = await self._client.list(paths.pods(), {"labelSelector": f"{names.RESERVATION}={reservation}"})
+        return any((pod.get("status") or {}).get("phase") not in _TERMINAL for pod in listing.items)
+
+    async def _resync(self) -> None:
+        while True:
+            for node in self._cluster.gpu_nodes():
+                self._queue.add(node)
+            await asyncio.sleep(_RESYNC_S)

@@ -1,0 +1,177 @@
+"""Wakes workloads whose pods were refused, once there is room: otherwise their controllers back off for minutes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from controller.reports import Report, Reports
+from controller.workloads import pod_of, refused_owner, wanted_pods
+from shared.api import names
+from shared.core.constraints import read_constraints
+from shared.core.demand import REPLACED_RESOURCES, read_pod
+from shared.core.invalid import InvalidRequest
+from shared.core.owners import OwnerRef
+from shared.core.placement import Placed, place
+from shared.core.pods import pod_facts
+from shared.core.refusal import Reason
+from shared.core.snapshot import Snapshot
+from shared.kube import paths
+from shared.kube.client import KubeClient
+from shared.kube.cluster import Cluster
+from shared.kube.errors import ApiError, Forbidden, NotFound
+from shared.kube.owners import Owners
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
+
+_DEBOUNCE_S: Final = 1.0
+_RESYNC_S: Final = 60.0
+_FIRST_PAUSE_S: Final = 2.0
+_LONGEST_PAUSE_S: Final = 60.0
+_MOST_PODS: Final = 64
+"""How many pods of one owner are tried in a walk; its controller creates the rest once it is awake."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An owner whose creates were refused. `rank` orders them: higher priority first, then the older."""
+
+    namespace: str
+    owner: OwnerRef
+    rank: tuple[int, str, str]
+
+
+@dataclass(slots=True)
+class _Pause:
+    """How long an owner that was woken in vain is left alone."""
+
+    until: float
+    length_s: float
+
+
+class Waker:
+    """Looks who would fit whenever something changes that can make room, and touches just those."""
+
+    def __init__(
+        self, client: KubeClient, cluster: Cluster, reports: Reports, owners: Owners, now: Callable[[], datetime]
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._reports = reports
+        self._owners = owners
+        self._now = now
+        self._due = asyncio.Event()
+        self._pauses: dict[str, _Pause] = {}
+
+    async def run(self) -> None:
+        """Walks the waiting owners after each change, at most once in a second, until cancelled."""
+        ends = [
+            self._cluster.on_node_change(lambda _node: self._due.set()),
+            self._reports.on_change(lambda _new, _old: self._due.set()),
+        ]
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._due.wait(), _RESYNC_S)
+                await asyncio.sleep(_DEBOUNCE_S)
+                self._due.clear()
+                await self._walk()
+        finally:
+            for end in ends:
+                end()
+
+    async def _walk(self) -> None:
+        waiting = sorted(self._waiting(), key=lambda one: one.rank)
+        known = {one.owner.uid for one in waiting}
+        self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in known}
+        taken: list[tuple[Mapping[str, Any], Placed]] = []
+        for one in waiting:
+            try:
+                if await self._would_fit(one, taken):
+                    await self._wake(one)
+            except ApiError as error:
+                log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
+                asyncio.get_running_loop().call_later(_FIRST_PAUSE_S, self._due.set)
+
+    def _waiting(self) -> Iterator[_Waiting]:
+        for report in self._reports.all():
+            yield from _refused(report)
+
+    async def _would_fit(self, one: _Waiting, taken: list[tuple[Mapping[str, Any], Placed]]) -> bool:
+        """Whether at least one pod that the owner lacks has a place; adds the places to `taken`."""
+        raw = await self._owners.read(one.namespace, one.owner)
+        template = None if raw is None else pod_of(raw, one.namespace)
+        if raw is None or template is None:
+            return False
+        missing = min(_MOST_PODS, (wanted_pods(raw) or 0) - self._existing(one.owner))
+        fits = False
+        for _ in range(missing):
+            placed = _try(self._snapshot(taken), template)
+            if placed is None:
+                break
+            taken.append((template, placed))
+            fits = True
+        return fits
+
+    def _existing(self, owner: OwnerRef) -> int:
+        return sum(
+            pod.owner is not None and pod.owner.uid == owner.uid and not pod.terminating
+            for pod in self._cluster.placed_pods()
+        )
+
+    def _snapshot(self, taken: list[tuple[Mapping[str, Any], Placed]]) -> Snapshot:
+        """The cluster with the pods that this walk has found places for."""
+        snapshot = self._cluster.snapshot()
+        if not taken:
+            return snapshot
+        nodes = dict(snapshot.nodes)
+        for number, (template, placed) in enumerate(taken):
+            state = nodes.get(placed.node)
+            facts = pod_facts({**template, "spec": {**template["spec"], "nodeName": placed.node}})
+            if state is not None and facts is not None:
+                requests = {**facts.requests, **{names.card_resource(index): gb for index, gb in placed.booking}}
+                pod = replace(facts, key=f"woken/{number}", shares=placed.booking, requests=requests)
+                nodes[placed.node] = state.with_pod(pod)
+        return Snapshot(nodes, snapshot.namespaces)
+
+    async def _wake(self, one: _Waiting) -> None:
+        now = time.monotonic()
+        pause = self._pauses.get(one.owner.uid)
+        if pause is not None and now < pause.until:
+            asyncio.get_running_loop().call_later(pause.until - now, self._due.set)
+            return
+        length_s = _FIRST_PAUSE_S if pause is None else min(2 * pause.length_s, _LONGEST_PAUSE_S)
+        self._pauses[one.owner.uid] = _Pause(now + length_s, length_s)
+        path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name)
+        stamp = self._now().isoformat(timespec="milliseconds")
+        try:
+            await self._client.merge_patch(path, {"metadata": {"annotations": {names.WOKEN: stamp}}})
+        except (NotFound, Forbidden) as error:
+            log.info("owner not woken", namespace=one.namespace, owner=one.owner.name, error=error)
+        else:
+            log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
+
+
+def _refused(report: Report) -> Iterator[_Waiting]:
+    for key, refusal in report.refusals.items():
+        owner = refused_owner(key, refusal)
+        if owner is not None and refusal.get("reason") != Reason.INVALID_REQUEST:
+            rank = (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid)
+            yield _Waiting(report.namespace, owner, rank)
+
+
+def _try(snapshot: Snapshot, template: Mapping[str, Any]) -> Placed | None:
+    try:
+        demand = read_pod(template).demand
+        if demand is None:
+            return None
+        verdict = place(snapshot, demand, read_constraints(template, without=REPLACED_RESOURCES.__contains__))
+    except InvalidRequest:
+        return None
+    return verdict if isinstance(verdict, Placed) else None
