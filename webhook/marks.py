@@ -29,21 +29,20 @@ def reservation_of(pod: Mapping[str, Any]) -> str | None:
 
 
 def is_marked(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod carries our label or our record, genuine or not."""
-    metadata = pod.get("metadata") or {}
-    return names.RESERVATION in (metadata.get("labels") or {}) or names.PLACED in (metadata.get("annotations") or {})
+    """Whether the pod carries our label or our record, genuine or not. Raises `InvalidRequest`."""
+    metadata = mapping(pod.get("metadata"), "metadata")
+    labels = mapping(metadata.get("labels"), "metadata.labels")
+    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
+    return names.RESERVATION in labels or names.PLACED in annotations
 
 
 def per_card_requests(pod: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Every per-card resource on the pod: container, resource name, amount."""
-    spec = pod.get("spec") or {}
-    for kind in CONTAINER_LISTS:
-        for container in spec.get(kind) or ():
-            resources = container.get("resources") or {}
-            for where in RESOURCE_LISTS:
-                for resource, amount in (resources.get(where) or {}).items():
-                    if names.card_index(resource) is not None:
-                        yield str(container.get("name", "")), resource, str(amount)
+    """Every per-card resource on the pod: container, resource name, amount. Raises `InvalidRequest`."""
+    for container in read_containers(pod):
+        for amounts in (container.limits, container.requests):
+            for resource, amount in amounts.items():
+                if names.card_index(resource) is not None:
+                    yield container.name, resource, amount
 
 
 def booked_shares(pod: Mapping[str, Any]) -> Shares:

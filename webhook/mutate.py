@@ -17,12 +17,13 @@ from typing import Any
 from shared.api import names
 from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
+from shared.core.containers import mapping
 from shared.core.demand import REPLACED_RESOURCES, ReadPod, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
 from shared.core.owners import controller_of
 from shared.core.placement import Placed, place
-from shared.core.pods import PodFacts, pod_facts
+from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
@@ -37,7 +38,7 @@ from webhook.marks import (
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
-from webhook.rewrite import hide_devices, rewrite
+from webhook.rewrite import hide_devices, rewrite, silence_defaults
 
 
 class Mutator:
@@ -69,8 +70,10 @@ class Mutator:
     async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
         patch = PodPatch(pod)
         if is_marked(pod):
+            _constraints(pod, request)  # refuses what is no pod before it is taken apart
             if self._is_own_output(request, pod):
-                return Admitted()
+                silence_defaults(patch)
+                return Admitted(tuple(patch.ops))
             strip(patch)
         for container, resource, amount in per_card_requests(patch.pod):
             raise InvalidRequest(
@@ -90,9 +93,7 @@ class Mutator:
         hide_devices(patch, read.hidden)
         if read.demand is None:
             return Admitted(tuple(patch.ops))
-        pod_in_namespace = {**patch.pod, "metadata": _metadata(patch.pod, request)}
-        constraints = read_constraints(pod_in_namespace, without=REPLACED_RESOURCES.__contains__)
-        return await self._place(request, patch, read, constraints, deadline)
+        return await self._place(request, patch, read, _constraints(patch.pod, request), deadline)
 
     async def _place(
         self, request: Request, patch: PodPatch, read: ReadPod, constraints: Constraints, deadline: float
@@ -152,12 +153,19 @@ class Mutator:
             and entry.namespace == request.namespace
             and entry.owner_hash == ledger_core.owner_hash(owner.uid if owner else "")
             and entry.shares == booked_shares(pod)
+            and pinned_node(pod["spec"]) == located.node
         )
+
+
+def _constraints(pod: Mapping[str, Any], request: Request) -> Constraints:
+    """Where the pod may go. Raises `InvalidRequest` where it is not what Kubernetes defines."""
+    pod_in_namespace = {**pod, "metadata": _metadata(pod, request)}
+    return read_constraints(pod_in_namespace, without=REPLACED_RESOURCES.__contains__)
 
 
 def _metadata(pod: Mapping[str, Any], request: Request) -> dict[str, Any]:
     """The pod's metadata with the namespace of the request: the object itself may leave it out."""
-    return {**(pod.get("metadata") or {}), "namespace": request.namespace}
+    return {**mapping(pod.get("metadata"), "metadata"), "namespace": request.namespace}
 
 
 def _why(error: ApiError | TimeoutError) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.api import names
+from shared.core.asks import VENDOR_RESOURCES
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
 from shared.core.demand import REPLACED_RESOURCES, Demand
@@ -65,6 +66,21 @@ def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
         place = _find(patch, container)
         if place is not None:
             _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, "void")
+
+
+def silence_defaults(patch: PodPatch) -> None:
+    """Sets vendor resources to 0 that stand again on a placed container: a LimitRange puts its defaults back.
+
+    They are found when the webhook is called again on its own output, which the API server does after such a change.
+    """
+    for kind in CONTAINER_LISTS:
+        for position, container in enumerate(patch.get("spec", kind) or ()):
+            limits = (container.get("resources") or {}).get("limits") or {}
+            if not any(names.card_index(resource) is not None for resource in limits):
+                continue
+            for where in RESOURCE_LISTS:
+                for resource in sorted(VENDOR_RESOURCES.keys() & (container["resources"].get(where) or {}).keys()):
+                    patch.set("0", "spec", kind, position, "resources", where, resource)
 
 
 def _book(work: _Rewrite, container: str, shares: Sequence[Share]) -> None:

@@ -5,6 +5,7 @@ What reaches it may have been changed by any webhook after ours, written by hand
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from shared.core.refusal import Invalid
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
+from shared.kube.paths import InvalidName
 from webhook.marks import booked_shares, is_marked, per_card_requests, reservation_of
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.placed_record import read_record
@@ -92,7 +94,8 @@ class Validator:
         """The ledger entry of an id: from memory, or from one live read of the node it should be on."""
         located = self._cluster.locate(reservation)
         if located is None:
-            await self._ledger.refresh(node)
+            with contextlib.suppress(InvalidName):
+                await self._ledger.refresh(node)
             located = self._cluster.locate(reservation)
         return located
 

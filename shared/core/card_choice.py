@@ -88,14 +88,14 @@ def request_on(ask: Ask, card: Card, inventory: Inventory, demand: Demand) -> in
 def _options(ask: Ask, free: Sequence[int], state: NodeState, demand: Demand) -> Iterator[tuple[int, ...]]:
     """Sets of cards that could serve `ask`, by their positions among the node's cards, the preferred set first."""
     sign = -1 if demand.policy is Policy.SPREAD else 1
-    fitting: list[tuple[int, int, int]] = []
+    fitting: list[tuple[int, int, int, int]] = []
     for slot, card in enumerate(state.inventory.cards):
         gb = request_on(ask, card, state.inventory, demand)
         if demand.vendor in (None, card.vendor) and 0 < gb <= free[slot]:
-            fitting.append((sign * (free[slot] - gb), card.index, slot))
+            fitting.append((sign * (free[slot] - gb), sign * card.budget_gb, card.index, slot))
     # Cards that are alike stand for each other: a node of eight equal cards has one way to give four.
     alike: dict[Vendor, dict[tuple[int, int], list[int]]] = {}
-    for _, _, slot in sorted(fitting):
+    for *_, slot in sorted(fitting):
         card = state.inventory.cards[slot]
         alike.setdefault(card.vendor, {}).setdefault((free[slot], card.budget_gb), []).append(slot)
     for groups in alike.values():

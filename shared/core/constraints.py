@@ -6,6 +6,7 @@ so that the readers of selectors, terms, tolerations and requests can rely on it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts
 from shared.core.pod_requests import pod_requests
 from shared.core.pods import REQUIRED, Amounts, HostPort, Raw, host_ports
-from shared.core.quantity import QuantityError, nanos
+from shared.core.quantity import QuantityError, millis
 from shared.core.selectors import (
     NodeSelectorTerm,
     Operator,
@@ -99,6 +100,8 @@ def read_constraints(raw: Raw, without: Callable[[str], bool] = _none) -> Constr
     )
 
 
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
+
 Check: TypeAlias = Callable[[Any, str], None]
 """Raises `ConstraintError` unless a value, which stands at a field, has a certain shape."""
 
@@ -119,6 +122,12 @@ def _name(value: Any, where: str) -> None:
         raise _refuse(value, where, "is empty", "write a name")
 
 
+def _label_value(value: Any, where: str) -> None:
+    _text(value, where)
+    if _LABEL_VALUE.match(value) is None:
+        raise _refuse(value, where, "is not a label value", "write up to 63 letters, digits, '-', '_' and '.'")
+
+
 def _number(value: Any, where: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _refuse(value, where, "is not a whole number", "write a whole number")
@@ -137,7 +146,7 @@ def _flag(value: Any, where: str) -> None:
 
 def _amount(value: Any, where: str) -> None:
     try:
-        negative = nanos(value) < 0
+        negative = millis(value) < 0
     except QuantityError as error:
         raise _refuse(value, where, str(error), "write a quantity such as 500m or 2Gi") from None
     if negative:
@@ -189,9 +198,9 @@ def _record(required: Mapping[str, Check] | None = None, /, **optional: Check) -
     return check
 
 
-def _requirement(*operators: Operator, key: Check = _name, single: bool = False) -> Check:
+def _requirement(*operators: Operator, key: Check = _name, value: Check = _label_value, single: bool = False) -> Check:
     """A selector requirement with one of `operators` and as many values as that takes."""
-    shape = _record({"key": key, "operator": _one_of(*operators)}, values=_many(_text))
+    shape = _record({"key": key, "operator": _one_of(*operators)}, values=_many(value))
 
     def check(value: Any, where: str) -> None:
         shape(value, where)
@@ -211,10 +220,12 @@ def _requirement(*operators: Operator, key: Check = _name, single: bool = False)
 
 
 _LABEL_OPERATORS = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
-_SELECTOR = _record(matchLabels=_map_of(_text), matchExpressions=_many(_requirement(*_LABEL_OPERATORS)))
+_SELECTOR = _record(matchLabels=_map_of(_label_value), matchExpressions=_many(_requirement(*_LABEL_OPERATORS)))
 _NODE_TERM = _record(
     matchExpressions=_many(_requirement(*Operator)),
-    matchFields=_many(_requirement(Operator.IN, Operator.NOT_IN, key=_one_of(names.NODE_NAME_FIELD), single=True)),
+    matchFields=_many(
+        _requirement(Operator.IN, Operator.NOT_IN, key=_one_of(names.NODE_NAME_FIELD), value=_name, single=True)
+    ),
 )
 _POD_TERMS = _record(
     **{
@@ -255,7 +266,7 @@ _POD = _record(
     metadata=_record(namespace=_text, labels=_map_of(_text)),
     spec=_record(
         nodeName=_text,
-        nodeSelector=_map_of(_text),
+        nodeSelector=_map_of(_label_value),
         affinity=_AFFINITY,
         tolerations=_many(_TOLERATION),
         topologySpreadConstraints=_many(_SPREAD),

@@ -35,10 +35,12 @@ def explain(refusal: Refusal) -> str:
     """The whole text: a first line under 240 characters, then who holds the memory and what would help; under 900."""
     if isinstance(refusal, Invalid):
         return _cut(_invalid(refusal), TEXT_LIMIT)
+    first, left_out = _first_line(refusal)
     lines = [
-        _first_line(refusal),
+        first,
+        f"Excluded as well: {', '.join(left_out)}." if left_out else "",
         _held(refusal.holders, refusal.attempts),
-        f"{_soon(refusal) if refusal.can_wait else _never(refusal)} {_advice(refusal)}",
+        _help(refusal),
     ]
     return _cut("\n".join(line for line in lines if line), TEXT_LIMIT)
 
@@ -47,7 +49,7 @@ def causes(refusal: Refusal) -> tuple[Cause, ...]:
     """The facts for machines: the refusal itself, then the excluded nodes and the nearest cards; at most 16."""
     if isinstance(refusal, Invalid):
         return (Cause(refusal.reason, f"{_cut(refusal.value, 80)!r} {refusal.problem}: {refusal.fix}", refusal.field),)
-    own = Cause(refusal.reason, _first_line(refusal), "")
+    own = Cause(refusal.reason, _first_line(refusal)[0], "")
     excluded = [Cause("NodesExcluded", item.words, "") for item in refusal.excluded[:_MOST_EXCLUDED_CAUSES]]
     cards = [
         Cause(_card_cause(attempt), f"{_card(attempt)} {_state(attempt)}", f"{attempt.node}/{attempt.index}")
@@ -61,9 +63,20 @@ def _invalid(refusal: Invalid) -> str:
     return f"{refusal.reason}: {_cut(refusal.field, 160)} is {value!r}, which {refusal.problem}: {refusal.fix}."
 
 
-def _first_line(refusal: NoFit) -> str:
+def _first_line(refusal: NoFit) -> tuple[str, Sequence[str]]:
+    """The first line, and the reasons of exclusion for which it has no room: those with the fewest nodes."""
     line = f"{refusal.reason}: needs {_cut(refusal.asked, _ASKED_LIMIT)}; {_best(refusal)}"
-    return f"{line}{_excluded(refusal, FIRST_LINE_LIMIT - len(line) - 1)}."
+    words = [item.words for item in refusal.excluded]
+    if not words:
+        return f"{line}.", ()
+    are = "is" if refusal.excluded_nodes == 1 else "are"
+    line += f"; {_count(refusal.excluded_nodes, 'node')} {are} excluded"
+    for shown in range(len(words), 0, -1):
+        more = ", ..." if shown < len(words) else "."
+        full = f"{line}: {', '.join(words[:shown])}{more}"
+        if len(full) <= FIRST_LINE_LIMIT:
+            return full, words[shown:]
+    return _cut(f"{line}.", FIRST_LINE_LIMIT), words
 
 
 def _best(refusal: NoFit) -> str:
@@ -92,7 +105,7 @@ def _card(attempt: CardAttempt) -> str:
 
 def _state(attempt: CardAttempt) -> str:
     if not attempt.healthy:
-        return f"is unhealthy ({attempt.budget_gb} GB)"
+        return f"is unhealthy or cordoned ({attempt.budget_gb} GB)"
     if attempt.too_small:
         return f"has {attempt.budget_gb} GB in all and is {attempt.need_gb - attempt.budget_gb} GB too small"
     free = f"has {attempt.free_gb} of {attempt.budget_gb} GB free"
@@ -101,25 +114,10 @@ def _state(attempt: CardAttempt) -> str:
 
 def _card_cause(attempt: CardAttempt) -> str:
     if not attempt.healthy:
-        return "CardUnhealthy"
+        return "CardOutOfService"
     if attempt.too_small:
         return "CardTooSmall"
     return "CardTooFull" if attempt.short_gb else "CardHasRoom"
-
-
-def _excluded(refusal: NoFit, room: int) -> str:
-    """How many nodes fell out and why, in at most `room` characters: the reasons with the most nodes come first."""
-    if not refusal.excluded:
-        return ""
-    are = "is" if refusal.excluded_nodes == 1 else "are"
-    lead = f"; {_count(refusal.excluded_nodes, 'node')} {are} excluded"
-    words = [item.words for item in refusal.excluded]
-    for shown in range(len(words), 0, -1):
-        more = "" if shown == len(words) else ", and for other reasons"
-        text = f"{lead}: {', '.join(words[:shown])}{more}"
-        if len(text) <= room:
-            return text
-    return lead if len(lead) <= room else ""
 
 
 def _held(holders: Holders, attempts: Sequence[CardAttempt]) -> str:
@@ -149,6 +147,19 @@ def _is_too_large(refusal: NoFit) -> bool:
     return bool(refusal.attempts) and refusal.attempts[0].too_small
 
 
+def _is_out_of_service(refusal: NoFit) -> bool:
+    """Whether even the nearest card is unhealthy or cordoned."""
+    return bool(refusal.attempts) and not refusal.attempts[0].healthy
+
+
+def _help(refusal: NoFit) -> str:
+    """Whether waiting helps, and what a person can do."""
+    advice = _advice(refusal)
+    if refusal.can_wait:
+        return f"{_soon(refusal)} To be placed sooner, {advice}."
+    return f"{_never(refusal)} {advice[0].upper()}{advice[1:]}."
+
+
 def _soon(refusal: NoFit) -> str:
     """What a pod waits for that fits once something ends."""
     too_few = refusal.best_node is not None and refusal.best_node.cards < refusal.count
@@ -156,8 +167,8 @@ def _soon(refusal: NoFit) -> str:
         return "It is placed by itself as soon as an excluded node that suits it is back."
     if _is_shut(refusal):
         return "It is placed by itself as soon as a node with room can take it."
-    if refusal.attempts and not refusal.attempts[0].healthy:
-        return "It is placed by itself as soon as a card that would do is healthy again."
+    if _is_out_of_service(refusal):
+        return "It is placed by itself as soon as a card that would do is in service again."
     return "Full now: it is placed by itself as soon as there is room."
 
 
@@ -174,24 +185,31 @@ def _never(refusal: NoFit) -> str:
 
 def _advice(refusal: NoFit) -> str:
     """What a person can do."""
+    waits = refusal.can_wait
     match refusal.reason:
         case Reason.VENDOR_MISMATCH:
-            return f"Use an image for the cards that are there ({names.VENDOR}), or add a node with the cards it needs."
+            return f"use an image for the cards that are there ({names.VENDOR}), or add a node with the cards it needs"
         case Reason.ACCEL_VERSION_UNMET:
-            return f"Update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})."
-        case _ if not refusal.excluded and not refusal.usable_nodes:
-            return "Add a node with a card."
-        case _ if not refusal.usable_nodes:
-            return "Let the pod tolerate and select a node that is excluded, bring one back, or add one."
-        case _ if _is_shut(refusal):
-            return "Free what its nodes lack, ask for less of it, or add a node."
-        case Reason.INSUFFICIENT_GPU_COUNT:
-            more = "free cards of one node" if refusal.can_wait else "add a node with more of them"
-            return f"Ask for fewer cards ({names.GPUS}), for less on each ({names.VRAM}), or {more}."
-        case _ if _is_too_large(refusal):
-            return f"Ask for less ({names.VRAM}), split it over several cards ({names.GPUS}), or add a larger card."
-        case _:
-            return f"Ask for less ({names.VRAM}), stop a model that is no longer used, or add a card."
+            return f"update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})"
+    if not refusal.usable_nodes:
+        if not refusal.excluded:
+            return "add a node with a card"
+        here = "bring an excluded node back" if waits else "let the pod tolerate and select an excluded node"
+        return f"{here}, or add a node that it may use"
+    if _is_shut(refusal):
+        return (
+            "free what its nodes lack, or add a node" if waits else "ask for less of what its nodes lack, or add a node"
+        )
+    if refusal.every_container_alone and not waits:
+        return f"ask for less ({names.VRAM}), move a container to a pod of its own, or add a larger node"
+    if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
+        more = "free cards of one node" if waits else "add a node with more of them"
+        return f"ask for fewer cards ({names.GPUS}), for less on each ({names.VRAM}), or {more}"
+    if _is_too_large(refusal):
+        return f"ask for less ({names.VRAM}), split it over several cards ({names.GPUS}), or add a larger card"
+    if _is_out_of_service(refusal):
+        return "bring that card back, or add one"
+    return f"ask for less ({names.VRAM}), stop a model that is no longer used, or add a card"
 
 
 def _nodes_it_may_use(count: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from shared.core.pod_requests import in_base_units
 from shared.core.pods import Amounts, Raw, interned
-from shared.core.quantity import nanos
+from shared.core.quantity import millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def node_facts(raw: Raw) -> NodeFacts:
             for condition in status.get("conditions") or ()
         ),
         allocatable={
-            resource: in_base_units(resource, nanos(amount))
+            resource: in_base_units(resource, millis(amount))
             for resource, amount in (status.get("allocatable") or {}).items()
         },
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from shared.core.accel import spell
@@ -30,8 +31,15 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     """
     with_cards = sorted((state for state in snapshot if state.inventory.cards), key=lambda state: state.name)
     out = _Excluded()
-    usable = [state for state in with_cards if not out.count(state, node_exclusions(state.facts, constraints))]
-    can_wait = any(_would_fit_empty(state, demand, constraints) for state in with_cards)
+    usable: list[NodeState] = []
+    lasting: list[NodeState] = []
+    for state in with_cards:
+        reasons = node_exclusions(state.facts, constraints)
+        if not out.count(state, reasons):
+            usable.append(state)
+        if _PASSING.issuperset(reasons):
+            lasting.append(state)
+    can_wait = _would_fit_empty(lasting, demand, constraints)
 
     right_vendor = [state for state in usable if _cards_of(state, demand)]
     if usable and not right_vendor:
@@ -76,7 +84,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         _asked(demand),
         ask.count,
         every_container_alone=alone and bool(open_nodes),
-        attempts=attempts[:MOST_ATTEMPTS],
+        attempts=attempts,
         best_node=best_node,
         usable_nodes=len(right_version),
         excluded_nodes=len(out.nodes),
@@ -160,37 +168,39 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
 def _attempts(
     states: Iterable[NodeState], ask: Ask, demand: Demand, best_node: NodeAttempt | None
 ) -> tuple[CardAttempt, ...]:
-    """The cards, nearest first: those that could hold the ask at all before those that are too small.
+    """The nearest cards, those first that could hold the ask at all.
 
     Where one node lacks several cards, only cards without room count, and those of the best node come first.
     """
-    attempts = [
+    first = best_node.node if best_node else None
+    attempts = (
         CardAttempt(
             node=state.name,
             index=card.index,
             model=card.model,
-            need_gb=request_on(ask, card, state.inventory, demand),
+            need_gb=need,
             free_gb=free,
             budget_gb=card.budget_gb,
             healthy=card.healthy,
         )
         for state in states
         for card, free in _cards_of(state, demand)
-    ]
-    first = best_node.node if best_node else None
-    if best_node:
-        attempts = [attempt for attempt in attempts if attempt.short_gb]
-    attempts.sort(
-        key=lambda attempt: (
-            first is not None and attempt.node != first,
-            not attempt.healthy,
-            attempt.too_small,
-            attempt.short_gb,
-            attempt.node,
-            attempt.index,
+        if (need := request_on(ask, card, state.inventory, demand)) > free or not best_node
+    )
+    return tuple(
+        heapq.nsmallest(
+            MOST_ATTEMPTS,
+            attempts,
+            key=lambda attempt: (
+                first is not None and attempt.node != first,
+                not attempt.healthy,
+                attempt.too_small,
+                attempt.short_gb,
+                attempt.node,
+                attempt.index,
+            ),
         )
     )
-    return tuple(attempts)
 
 
 def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand) -> NodeAttempt | None:
@@ -214,11 +224,18 @@ def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], namespace: str
     return holders_of(snapshot.nodes[attempts[0].node], attempts[0].index, namespace)
 
 
-def _would_fit_empty(state: NodeState, demand: Demand, constraints: Constraints) -> bool:
-    """Whether the demand fits `state` once nothing else runs there, its cards are in order and the node is back."""
-    if not set(node_exclusions(state.facts, constraints)) <= _PASSING or not accel_met(state.inventory, demand):
-        return False
-    allocatable = state.facts.allocatable
-    if any(amount > allocatable.get(resource, 0) for resource, amount in constraints.requests.items()):
-        return False
-    return choose_cards(state.emptied, demand) is not None
+def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: Constraints) -> bool:
+    """Whether the demand fits one of `states` once nothing else runs there, its cards are in order and it is back."""
+    in_vain: set[Hashable] = set()
+    for state in states:
+        # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
+        kind = tuple((card.vendor, card.budget_gb) for card in state.inventory.cards), state.inventory.exclusive
+        if kind in in_vain or not accel_met(state.inventory, demand):
+            continue
+        allocatable = state.facts.allocatable
+        if any(amount > allocatable.get(resource, 0) for resource, amount in constraints.requests.items()):
+            continue
+        if choose_cards(state.emptied, demand) is not None:
+            return True
+        in_vain.add(kind)
+    return False

@@ -1,8 +1,8 @@
 """What a pod takes from its node, by kube-scheduler's counting rule (`k8s.io/component-helpers/resource`).
 
 App containers run together, so their requests add up. Init containers run one after the other before them,
-each beside the sidecars that were started earlier, so of those the largest counts. Amounts are added exactly
-and rounded up once.
+each beside the sidecars that were started earlier, so of those the largest counts. Amounts are added in
+thousandths and rounded up once.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from shared.api import names
-from shared.core.quantity import millis_of_nanos, nanos, units_of_nanos
+from shared.core.quantity import millis, units_of_millis
 
 Json: TypeAlias = Mapping[str, Any]
-Nanos: TypeAlias = dict[str, int]
+Millis: TypeAlias = dict[str, int]
 
 _NOTHING: Json = {}
 
@@ -34,8 +34,8 @@ def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
 
 
 def in_base_units(resource: str, amount: int) -> int:
-    """Billionths of a resource in the unit that counts it, rounded up: millicores of cpu, else base units."""
-    return millis_of_nanos(amount) if resource == names.CPU else units_of_nanos(amount)
+    """Thousandths of a resource in the unit that counts it: millicores of cpu, else base units, rounded up."""
+    return amount if resource == names.CPU else units_of_millis(amount)
 
 
 def is_sidecar(init_container: Json) -> bool:
@@ -43,27 +43,27 @@ def is_sidecar(init_container: Json) -> bool:
     return init_container.get("restartPolicy") == "Always"
 
 
-def _container_level(spec: Json, status: Json) -> Nanos:
+def _container_level(spec: Json, status: Json) -> Millis:
     """What the containers take: of a pod that is being resized the largest of wish, promise and reality."""
     wanted = _aggregate(spec, _wanted)
-    statuses = _container_statuses(status)
-    if not any("resources" in each or "allocatedResources" in each for each in statuses.values()):
-        return wanted
     infeasible = _is_resize_infeasible(status)
+    statuses = _container_statuses(status)
     if "allocatedResources" in status and "requests" in (status.get("resources") or _NOTHING):
         promised, actual = _amounts(status["allocatedResources"]), _amounts(status["resources"]["requests"])
-    else:
+    elif infeasible or any("resources" in each or "allocatedResources" in each for each in statuses.values()):
         promised = _aggregate(spec, partial(_promised, statuses, infeasible))
         actual = _aggregate(spec, partial(_actual, statuses, infeasible))
+    else:
+        return wanted
     return _largest(promised, actual) if infeasible else _largest(wanted, promised, actual)
 
 
-def _aggregate(spec: Json, requests_of: Callable[[Json], Nanos]) -> Nanos:
-    total: Nanos = {}
+def _aggregate(spec: Json, requests_of: Callable[[Json], Millis]) -> Millis:
+    total: Millis = {}
     for container in spec.get("containers") or ():
         _add(total, requests_of(container))
-    sidecars: Nanos = {}
-    peak: Nanos = {}
+    sidecars: Millis = {}
+    peak: Millis = {}
     for container in spec.get("initContainers") or ():
         requests = requests_of(container)
         if is_sidecar(container):
@@ -77,13 +77,13 @@ def _aggregate(spec: Json, requests_of: Callable[[Json], Nanos]) -> Nanos:
     return total
 
 
-def _wanted(container: Json) -> Nanos:
+def _wanted(container: Json) -> Millis:
     """What the spec asks for; a limit stands in for a request that is not given."""
     resources = container.get("resources") or _NOTHING
     return _amounts({**(resources.get("limits") or _NOTHING), **(resources.get("requests") or _NOTHING)})
 
 
-def _promised(statuses: Mapping[str, Json], infeasible: bool, container: Json) -> Nanos:  # noqa: FBT001
+def _promised(statuses: Mapping[str, Json], infeasible: bool, container: Json) -> Millis:  # noqa: FBT001
     """What the kubelet has set aside for a container."""
     status = statuses.get(container["name"], _NOTHING)
     if "allocatedResources" in status:
@@ -91,7 +91,7 @@ def _promised(statuses: Mapping[str, Json], infeasible: bool, container: Json) -
     return {} if infeasible else _wanted(container)
 
 
-def _actual(statuses: Mapping[str, Json], infeasible: bool, container: Json) -> Nanos:  # noqa: FBT001
+def _actual(statuses: Mapping[str, Json], infeasible: bool, container: Json) -> Millis:  # noqa: FBT001
     """What a container runs with."""
     status = statuses.get(container["name"], _NOTHING)
     resources = status.get("resources") or _NOTHING
@@ -100,7 +100,7 @@ def _actual(statuses: Mapping[str, Json], infeasible: bool, container: Json) -> 
     return _promised(statuses, infeasible, container)
 
 
-def _pod_level(spec: Json, status: Json, containers: Nanos) -> Nanos:
+def _pod_level(spec: Json, status: Json, containers: Millis) -> Millis:
     """The pod's own `resources`, which stand above those of its `containers`."""
     resources = spec.get("resources") or _NOTHING
     requests = _pod_level_amounts(resources.get("requests"))
@@ -115,7 +115,7 @@ def _pod_level(spec: Json, status: Json, containers: Nanos) -> Nanos:
     return _largest({} if _is_resize_infeasible(status) else requests, actual, promised)
 
 
-def _pod_level_amounts(raw: Json | None) -> Nanos:
+def _pod_level_amounts(raw: Json | None) -> Millis:
     return {
         name: amount
         for name, amount in _amounts(raw).items()
@@ -135,22 +135,22 @@ def _is_resize_infeasible(status: Json) -> bool:
     return False
 
 
-def _amounts(raw: Json | None) -> Nanos:
-    return {name: nanos(amount) for name, amount in (raw or _NOTHING).items()}
+def _amounts(raw: Json | None) -> Millis:
+    return {name: millis(amount) for name, amount in (raw or _NOTHING).items()}
 
 
-def _add(total: Nanos, more: Nanos) -> None:
+def _add(total: Millis, more: Millis) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
 
 
-def _raise_to(total: Nanos, other: Nanos) -> None:
+def _raise_to(total: Millis, other: Millis) -> None:
     for name, amount in other.items():
         total[name] = max(total.get(name, amount), amount)
 
 
-def _largest(*each: Nanos) -> Nanos:
-    largest: Nanos = {}
+def _largest(*each: Millis) -> Millis:
+    largest: Millis = {}
     for amounts in each:
         _raise_to(largest, amounts)
     return largest

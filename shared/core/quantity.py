@@ -1,8 +1,8 @@
 """Kubernetes quantities: the texts in which pods ask for, and nodes offer, cpu, memory and everything else.
 
 The grammar is that of `k8s.io/apimachinery/pkg/api/resource`: a decimal number with an SI suffix (`500m`,
-`2G`), a binary one (`6Gi`) or an exponent (`1e3`). Kubernetes adds up exact values and rounds the sum up, so
-sums are made in `nanos`, the finest unit it keeps, and rounded at the end.
+`2G`), a binary one (`6Gi`) or an exponent (`1e3`). The API server rounds every amount up to thousandths, so sums
+are made in thousandths.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
-
-NANOS_PER_UNIT = 10**9
-NANOS_PER_MILLI = 10**6
 
 _LARGEST = Fraction(2**63 - 1)
 _LONGEST_TEXT = 64
@@ -65,29 +62,19 @@ def parse(value: object) -> Fraction:
     return max(-_LARGEST, min(amount, _LARGEST))
 
 
-def nanos(value: object) -> int:
-    """`value` in billionths, rounded up as Kubernetes does. Raises `QuantityError`."""
-    return _nanos_of_text(value) if isinstance(value, str) else _nanos(parse(value))
-
-
 def units(value: object) -> int:
     """`value` in whole base units (bytes, pieces), rounded up. Raises `QuantityError`."""
-    return units_of_nanos(nanos(value))
+    return units_of_millis(millis(value))
 
 
 def millis(value: object) -> int:
     """`value` in thousandths (millicores), rounded up. Raises `QuantityError`."""
-    return millis_of_nanos(nanos(value))
+    return _millis_of_text(value) if isinstance(value, str) else ceil(parse(value) * 1000)
 
 
-def units_of_nanos(amount: int) -> int:
-    """Billionths in whole base units, rounded up."""
-    return -(-amount // NANOS_PER_UNIT)
-
-
-def millis_of_nanos(amount: int) -> int:
-    """Billionths in thousandths, rounded up."""
-    return -(-amount // NANOS_PER_MILLI)
+def units_of_millis(amount: int) -> int:
+    """Thousandths in whole base units, rounded up."""
+    return -(-amount // 1000)
 
 
 def _parse_text(text: str) -> Fraction:
@@ -104,13 +91,9 @@ def _parse_text(text: str) -> Fraction:
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
-def _nanos_of_text(text: str) -> int:
+def _millis_of_text(text: str) -> int:
     # The texts of a cluster repeat: thousands of pods ask for the same few amounts.
-    return _nanos(parse(text))
-
-
-def _nanos(amount: Fraction) -> int:
-    return ceil(amount * NANOS_PER_UNIT)
+    return ceil(parse(text) * 1000)
 
 
 def _shown(value: object) -> str:

@@ -139,6 +139,9 @@ class Cluster:
         self._gpu_nodes[new.name] = new
         for reservation in new.ledger:
             self._entries[reservation] = new.name
+        for dropped in (old.ledger.keys() if old is not None else set()) - new.ledger.keys():
+            # No pod came of it, so there is nothing left to promise.
+            self.release(dropped)
         self._cards_changed(new.name)
 
     def gpu_node_deleted(self, name: str) -> None:

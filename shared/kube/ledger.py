@@ -57,16 +57,13 @@ class Ledger:
     async def amend(self, node: str, change: Callable[[GpuNode], Changes]) -> None:
         """Applies what `change` says of the newest `GPUNode`, and brings its summary up to date. Writes only if needed.
 
-        `change` is called again with a newer object after a conflict. Raises `ApiError`.
+        Entries that cannot be read are dropped. `change` is called again with a newer object after a conflict. Raises
+        `ApiError`.
         """
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
-                changes = change(known)
-                if (
-                    not changes
-                    and not known.broken
-                    and summary_json(summarise(known.inventory.cards, known.ledger)) == known.summary
-                ):
+                changes = {**dict.fromkeys(known.broken), **change(known)}
+                if not changes and known.summary == summary_json(summarise(known.inventory.cards, known.ledger)):
                     return
                 try:
                     await self._write(known, changes)
@@ -91,12 +88,10 @@ class Ledger:
         for key, entry in changes.items():
             if entry is None:
                 after.pop(key, None)
-        texts = {key: entry.encode() if entry is not None else None for key, entry in changes.items()}
-        texts.update(dict.fromkeys(known.broken))
         patch = {
             "metadata": {"resourceVersion": known.resource_version},
             "status": {
-                "reservations": texts,
+                "reservations": {key: entry.encode() if entry else None for key, entry in changes.items()},
                 "summary": summary_json(summarise(known.inventory.cards, after)),
             },
         }

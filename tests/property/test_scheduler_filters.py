@@ -101,7 +101,7 @@ node_expressions = st.one_of(
         values=st.lists(st.sampled_from(["west", "east", "t4", "7"]), min_size=1, max_size=2),
     ),
     record(key=st.sampled_from(["zone", "gpu"]), operator=st.sampled_from(["Exists", "DoesNotExist"])),
-    record(key=st.just("gpu"), operator=st.sampled_from(["Gt", "Lt"]), values=st.sampled_from([["7"], ["10"], ["-1"]])),
+    record(key=st.just("gpu"), operator=st.sampled_from(["Gt", "Lt"]), values=st.sampled_from([["7"], ["10"], ["0"]])),
 )
 node_fields = record(
     key=st.just("metadata.name"),

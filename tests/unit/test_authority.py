@@ -133,6 +133,16 @@ def test_an_authority_signs_nothing_but_its_own_leaf() -> None:
     assert own.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
 
 
+def test_leaf_and_authority_name_their_keys_so_that_a_client_finds_the_right_authority() -> None:
+    pair = issued()
+    leaf = x509.load_pem_x509_certificate(pair.certificate).extensions
+    authority = authorities(pair)[0].extensions
+    own_id = authority.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    assert leaf.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier == own_id
+    assert authority.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier == own_id
+    assert leaf.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest != own_id
+
+
 def test_dns_names_and_addresses_are_told_apart_and_named_once() -> None:
     extra = ["Host.Example.ORG", "host.example.org", "10.0.0.1", "::1", "fe80::1%eth0", "*.example.org"]
     assert server_names("webhook", "placement-system", extra)[3:] == (

@@ -172,6 +172,10 @@ def made(at: datetime = MADE, names: Iterable[x509.GeneralName] = NAMES) -> Issu
     return issue(names, at, LIFETIME)
 
 
+GOOD: Final = made(NOW)
+OTHER: Final = made(NOW)
+
+
 async def converge(certificates: Certificates, world: World) -> None:
     """Follows the advice when to look again, with the clock of `world`, until there is nothing left to do."""
     for _ in range(10):
@@ -266,6 +270,26 @@ async def test_a_change_that_somebody_makes_meanwhile_is_not_overwritten(tmp_pat
         assert set(cluster.bundles()) == {cluster.secret()["ca.crt"]}
 
 
+async def test_a_secret_that_somebody_changes_meanwhile_is_read_again_before_it_is_written(tmp_path: Path) -> None:
+    async def meanwhile(request: web.Request, proceed: Proceed) -> web.StreamResponse:
+        cluster.change(SECRET, lambda secret: secret["metadata"].update(labels={"team": "models"}))
+        return await proceed(request)
+
+    async with world(tmp_path) as cluster:
+        old = made()
+        cluster.add_secret(stored(old))
+        certificates = cluster.certificates()
+        cluster.server.fail(meanwhile, method="PATCH", path=SECRET)
+        with pytest.raises(Conflict):
+            await certificates.reconcile()
+        assert cluster.secret() == stored(old)
+
+        await converge(certificates, cluster)
+
+        assert cluster.secret()["tls.crt"] != old.certificate
+        assert cluster.get(SECRET)["metadata"]["labels"] == {"team": "models"}
+
+
 async def test_a_renewal_trusts_the_new_authority_before_it_serves_the_new_pair(tmp_path: Path) -> None:
     async with world(tmp_path) as cluster:
         old = made()
@@ -312,6 +336,19 @@ async def test_a_bundle_that_was_wrong_for_a_moment_settles_anew(tmp_path: Path)
 
         assert await certificates.reconcile() == SETTLE
         assert cluster.secret()["tls.crt"] == old.certificate
+
+
+async def test_a_bundle_that_another_controller_published_settles_as_well(tmp_path: Path) -> None:
+    async with world(tmp_path) as cluster:
+        cluster.add_secret(stored(GOOD))
+        early, late = cluster.certificates(), cluster.certificates()
+        await early.reconcile()
+        cluster.time += timedelta(days=61)
+        await late.reconcile()
+        await late.reconcile()
+
+        assert await early.reconcile() == SETTLE
+        assert cluster.secret()["tls.crt"] == GOOD.certificate
 
 
 async def test_a_renewal_takes_four_writes_and_no_handshake_fails_between_them(tmp_path: Path) -> None:
@@ -407,19 +444,18 @@ async def test_two_controllers_at_once_agree_on_one_renewal(tmp_path: Path) -> N
         assert cluster.secret()["ca.crt"].count(b"BEGIN CERTIFICATE") == 2
 
 
-async def test_two_controllers_at_once_agree_on_one_first_pair(tmp_path: Path) -> None:
+async def test_a_secret_that_another_controller_creates_first_is_taken_over(tmp_path: Path) -> None:
+    async def meanwhile(request: web.Request, proceed: Proceed) -> web.StreamResponse:
+        cluster.add_secret(stored(GOOD))
+        return await proceed(request)
+
     async with world(tmp_path) as cluster:
-        both = cluster.certificates(), cluster.certificates()
-        await asyncio.gather(*(each.reconcile() for each in both), return_exceptions=True)
-        for each in both:
-            await converge(each, cluster)
+        cluster.server.fail(meanwhile, method="POST")
 
-        assert sum(line.startswith("POST") for line in cluster.writes()) >= 1
-        assert set(cluster.bundles()) == {cluster.secret()["ca.crt"]}
-        assert cluster.secret()["ca.crt"].count(b"BEGIN CERTIFICATE") == 1
+        await converge(cluster.certificates(), cluster)
 
-
-GOOD, OTHER = made(NOW), made(NOW)
+        assert cluster.secret() == stored(GOOD)
+        assert cluster.bundles() == [GOOD.authority] * 4
 
 
 @pytest.mark.parametrize(
@@ -448,6 +484,16 @@ async def test_a_pair_that_cannot_be_served_is_replaced_without_waiting(
         assert set(cluster.secret()) == {"tls.crt", "tls.key", "ca.crt"}
         assert set(cluster.bundles()) == {cluster.secret()["ca.crt"]}
         cluster.accepts(cluster.secret())
+
+
+async def test_a_bundle_that_was_lost_is_not_published_as_an_empty_one(tmp_path: Path) -> None:
+    async with world(tmp_path) as cluster:
+        cluster.add_secret({**stored(GOOD), "ca.crt": b""})
+        cluster.trust(GOOD.authority)
+
+        await cluster.certificates().reconcile()
+
+        assert cluster.bundles() == [GOOD.authority] * 4
 
 
 async def test_a_webhook_that_still_holds_the_good_half_of_a_broken_pair_stays_trusted(tmp_path: Path) -> None:

@@ -151,6 +151,12 @@ SPREAD = "spec.topologySpreadConstraints[0]"
         pytest.param(a_pod().spec(affinity={"nodeAffinity": []}), "spec.affinity.nodeAffinity", id="affinity-is-list"),
         pytest.param(a_pod().spec(nodeSelector=["gpu"]), "spec.nodeSelector", id="selector-is-list"),
         pytest.param(a_pod().spec(nodeSelector={"gpu": True}), "spec.nodeSelector[gpu]", id="label-is-boolean"),
+        pytest.param(a_pod().selecting(gpu="t 4"), "spec.nodeSelector[gpu]", id="label-with-space"),
+        pytest.param(
+            a_pod().node_affinity(expressions(requirement("a", "Gt", "-1"))),
+            NODE_TERM + ".matchExpressions[0].values[0]",
+            id="negative-number-is-no-label-value",
+        ),
         pytest.param(a_pod().spec(nodeName=7), "spec.nodeName", id="node-name-is-number"),
         pytest.param(a_pod().spec(tolerations={}), "spec.tolerations", id="tolerations-are-object"),
         pytest.param(a_pod().spec(tolerations=[None]), "spec.tolerations[0]", id="toleration-is-null"),

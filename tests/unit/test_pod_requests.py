@@ -92,8 +92,13 @@ def container_status(name: str = "main", **fields: Any) -> dict[str, Any]:
         ),
         pytest.param(
             a_pod().requesting(cpu="100u").container("second", resources={"requests": {"cpu": "100u"}}),
-            {"cpu": 1},
-            id="rounded-up-once-after-adding",
+            {"cpu": 2},
+            id="each-amount-rounds-up-to-thousandths-as-the-API-server-stores-it",
+        ),
+        pytest.param(
+            a_pod().requesting(memory="100m").container("second", resources={"requests": {"memory": "100m"}}),
+            {"memory": 1},
+            id="thousandths-of-a-byte-are-added-and-rounded-up-once",
         ),
         pytest.param(
             a_pod().requesting(cpu="1", memory="1Gi").spec(resources={"requests": {"cpu": "4"}}),
@@ -168,6 +173,11 @@ DEFERRED = [{"type": "PodResizePending", "reason": "Deferred"}]
             .status(containerStatuses=[SETTLED], conditions=INFEASIBLE),
             2000,
             id="an-infeasible-resize-counts-nothing-for-a-container-without-status",
+        ),
+        pytest.param(
+            a_pod().requesting(cpu="4").status(conditions=INFEASIBLE).spec(overhead={"cpu": "1"}),
+            1000,
+            id="an-infeasible-resize-without-any-status-counts-the-overhead-alone",
         ),
         pytest.param(
             a_pod()

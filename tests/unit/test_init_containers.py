@@ -1,0 +1,72 @@
+"""Init containers use the cards of the container that serves."""
+
+from __future__ import annotations
+
+from shared.core.amounts import WHOLE
+from tests.builders import a_pod
+from tests.unit.asking import ask_of, demand_of, refusal_of, seeing, with_limits
+
+VRAM = "kamiwaza.ai/vram-gb"
+GPUS = "kamiwaza.ai/gpus"
+NVIDIA = "nvidia.com/gpu"
+DEVICES = "NVIDIA_VISIBLE_DEVICES"
+
+
+def test_what_init_containers_need_moves_to_the_container_that_serves() -> None:
+    pod = (
+        a_pod()
+        .annotated(f"{VRAM}.convert", "20")
+        .annotated(f"{VRAM}.warm", "50%")
+        .annotated(f"{VRAM}.main", "8")
+        .init("convert")
+        .init("warm")
+        .init("fetch")
+    )
+    ask = ask_of(pod)
+    assert (ask.container, str(ask.amount)) == ("main", "8 GB")
+    assert [str(amount) for amount in ask.init] == ["20 GB", "50 % of the memory"]
+    assert ask.init_containers == ("convert", "warm")
+
+
+def test_the_vendor_resource_of_an_init_container_means_the_same_cards() -> None:
+    pod = a_pod().limited_to({NVIDIA: 2}).init("check", **with_limits({NVIDIA: 1}))
+    ask = ask_of(pod)
+    assert (ask.count, ask.init, ask.init_containers) == (2, (WHOLE,), ("check",))
+
+
+def test_init_containers_use_the_cards_of_the_container_with_the_most() -> None:
+    pod = (
+        a_pod()
+        .annotated(f"{VRAM}.convert", "20")
+        .limited_to({VRAM: "2"})
+        .container("server", **with_limits({VRAM: "8", GPUS: "2"}))
+        .init("convert")
+    )
+    assert [(ask.container, len(ask.init)) for ask in demand_of(pod).asks] == [("main", 0), ("server", 1)]
+
+
+def test_one_that_would_see_every_card_is_given_those_of_the_pod() -> None:
+    pod = a_pod().annotated(VRAM, "6").init("fetch").init("probe", **seeing("all"))
+    ask = ask_of(pod)
+    assert (ask.init, ask.init_containers) == ((), ("probe",))
+
+
+def test_one_that_would_see_every_card_of_a_pod_that_asks_for_nothing_is_refused() -> None:
+    assert refusal_of(a_pod().init("probe", **seeing("all"))).field == f"containers[probe].env[{DEVICES}]"
+
+
+def test_an_init_container_alone_cannot_ask() -> None:
+    refused = refusal_of(a_pod().annotated(f"{VRAM}.convert", "20").init("convert"))
+    assert (refused.field, refused.value) == (f"metadata.annotations[{VRAM}.convert]", "20 GB")
+    assert refused.problem == "is asked for init container convert only"
+
+
+def test_an_init_container_cannot_use_more_cards_than_the_pod_has() -> None:
+    refused = refusal_of(a_pod().limited_to({NVIDIA: 1}).init("shard", **with_limits({NVIDIA: 2})))
+    assert refused.problem == "is more cards than container main has, which init container shard uses"
+    assert refused.fix == "ask for at most 1"
+
+
+def test_a_sidecar_keeps_its_own_share() -> None:
+    pod = a_pod().annotated(f"{VRAM}.main", "8").annotated(f"{VRAM}.embed", "2").sidecar("embed")
+    assert [(ask.container, ask.init) for ask in demand_of(pod).asks] == [("embed", ()), ("main", ())]
