@@ -24,13 +24,14 @@ _TIMEOUT_S = 30.0
 
 
 class ApiError(Exception):
-    """The API server answered with an error; `status` is the HTTP code, `reason` Kubernetes' own."""
+    """The API server answered with an error; `status` is the HTTP code, `reason` and `details` Kubernetes' own."""
 
-    def __init__(self, request: str, status: int, reason: str, message: str) -> None:
+    def __init__(self, request: str, status: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(f"{request}: {status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
+        self.details = details or {}
 
 
 class Api:
@@ -140,6 +141,7 @@ class Api:
 def _error(request: str, status: int, text: bytes) -> ApiError:
     try:
         body = json.loads(text)
-        return ApiError(request, status, str(body.get("reason", "")), str(body.get("message", "")))
+        reason, message = str(body.get("reason", "")), str(body.get("message", ""))
+        return ApiError(request, status, reason, message, body.get("details"))
     except ValueError:
         return ApiError(request, status, "", text.decode(errors="replace")[:500])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.spec import NodeSpec
 from shared.api.names import API_VERSION, GPU_NODE, GROUP, VERSION, card_resource
-from shared.core.cards import CardClass, budget_gb
+from shared.core.cards import CardClass, budget_gb, describe_models
 
 AGENT_FIELD_MANAGER = "placement-agent"
 GPU_NODES = f"/apis/{GROUP}/{VERSION}/gpunodes"
@@ -113,6 +113,7 @@ def inventory(node: NodeSpec) -> Json:
     versions = {"cuda": node.cuda, "rocm": node.rocm}
     return {
         "cards": cards,
+        "models": describe_models(gpu.model for _, gpu in node.cards()),
         "accelVersions": {runtime: version for runtime, version in versions.items() if version},
         "injection": "env",
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -65,6 +67,12 @@ class Inventory:
     def card(self, index: int) -> Card | None:
         """The card in slot `index`, if there is one."""
         return next((card for card in self.cards if card.index == index), None)
+
+
+def describe_models(models: Iterable[str]) -> str:
+    """The cards of a node in one line, in the order of their slots: `2 x NVIDIA L4, Tesla T4`."""
+    counts = Counter(models)
+    return ", ".join(model if count == 1 else f"{count} x {model}" for model, count in counts.items())
 
 
 def budget_gb(memory_mib: int) -> int:

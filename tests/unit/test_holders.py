@@ -1,0 +1,49 @@
+"""Who holds GB of a card, as a caller may know it."""
+
+from __future__ import annotations
+
+from shared.core.holders import holders_of
+from shared.core.refusal import Holders
+from tests.unit.core_builders import card, cards, entry, holder, node
+
+
+def test_pods_of_the_callers_namespace_are_named_the_largest_first_and_others_are_a_sum() -> None:
+    pods = [
+        holder("b", {0: 2}),
+        holder("a", {0: 2, 1: 9}),
+        holder("large", {0: 6}),
+        holder("secret", {0: 4}, "other"),
+        holder("hidden", {0: 3}, "third"),
+    ]
+    assert holders_of(node("n", cards(24, 24), pods=pods), 0, "models") == Holders(
+        own=(("large", 6), ("a", 2), ("b", 2)), others_gb=7, others=2
+    )
+
+
+def test_who_holds_another_card_only_is_not_named() -> None:
+    assert holders_of(node("n", cards(24, 24), pods=[holder("a", {1: 9})]), 0, "models") == Holders()
+
+
+def test_a_pod_and_its_reservation_are_one_holder() -> None:
+    state = node("n", cards(24), ledger={"r": entry({0: 6})}, pods=[holder("a", {0: 6}, reservation="r")])
+    assert holders_of(state, 0, "models") == Holders(own=(("a", 6),))
+
+
+def test_a_reservation_whose_pod_is_not_there_yet_holds_too() -> None:
+    ledger = {"r": entry({0: 6}), "s": entry({0: 5}, "other"), "t": entry({1: 9})}
+    assert holders_of(node("n", cards(24, 24), ledger=ledger), 0, "models") == Holders(
+        own=(("a pod being created", 6),), others_gb=5, others=1
+    )
+
+
+def test_a_pod_that_has_no_name_yet_is_being_created() -> None:
+    state = node("n", cards(24), pods=[holder("", {0: 6})])
+    assert holders_of(state, 0, "models").own == (("a pod being created", 6),)
+
+
+def test_what_was_measured_beside_all_reservations_is_told() -> None:
+    assert holders_of(node("n", [card(0, 24, foreign_gb=3)]), 0, "models") == Holders(foreign_gb=3)
+
+
+def test_a_card_that_is_gone_has_the_holders_it_had() -> None:
+    assert holders_of(node("n", ledger={"r": entry({4: 6})}), 4, "models").own == (("a pod being created", 6),)
