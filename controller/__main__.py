@@ -17,6 +17,7 @@ from controller.reports import Reports
 from controller.waking import Waker
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
+from shared.kube.credentials import NoClusterError
 from shared.kube.elector import Elector
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
@@ -31,13 +32,22 @@ def main() -> int:
     try:
         settings = controller_settings(os.environ)
         return run_process(settings.common.log_level, lambda stop: _control(settings, stop))
-    except SettingsError as error:
+    except (SettingsError, NoClusterError) as error:
         return exit_with(error)
 
 
 async def _control(settings: ControllerSettings, stop: asyncio.Event) -> None:
     common = settings.common
-    async with await KubeClient.connect(common.kubeconfig) as client, asyncio.TaskGroup() as group:
+    async with await KubeClient.connect(common.kubeconfig) as client:
+        certificates = Certificates(client, settings, now=_now)
+        await _run(settings, client, certificates, stop)
+
+
+async def _run(
+    settings: ControllerSettings, client: KubeClient, certificates: Certificates, stop: asyncio.Event
+) -> None:
+    common = settings.common
+    async with asyncio.TaskGroup() as group:
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
         reports = Reports(client)
@@ -51,7 +61,7 @@ async def _control(settings: ControllerSettings, stop: asyncio.Event) -> None:
             Certificates come first: without them no webhook is called, and they need no list.
             """
             async with asyncio.TaskGroup() as term:
-                term.create_task(Certificates(client, settings, now=_now).run())
+                term.create_task(certificates.run())
                 await watches.synced()
                 await reports.listed()
                 term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())

@@ -15,6 +15,7 @@ from aiohttp import web
 from shared.core.ledger import ID_ALPHABET, ID_LENGTH
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
+from shared.kube.credentials import NoClusterError
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
 from shared.kube.watches import Watches
@@ -39,7 +40,7 @@ def main() -> int:
     try:
         settings = webhook_settings(os.environ)
         return run_process(settings.common.log_level, lambda stop: _serve(settings, stop))
-    except SettingsError as error:
+    except (SettingsError, NoClusterError) as error:
         return exit_with(error)
 
 

@@ -7,16 +7,24 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from shared.core.invalid import InvalidRequest
+
 PathPart: TypeAlias = str | int
 APPEND: Final = "-"
 """As the last part of a path: behind the last element of a list."""
 
 
 class PodPatch:
-    """Applies each change to its own copy of the pod, `pod`, and records it in `ops`."""
+    """Applies each change to its own copy of the pod, `pod`, and records it in `ops`.
+
+    Raises `InvalidRequest` for something nested so deeply that it is no pod.
+    """
 
     def __init__(self, pod: Mapping[str, Any]) -> None:
-        self.pod: dict[str, Any] = orjson.loads(orjson.dumps(pod))
+        try:
+            self.pod: dict[str, Any] = orjson.loads(orjson.dumps(pod))
+        except orjson.JSONEncodeError as error:
+            raise InvalidRequest("object", "{...}", "is nested deeper than any pod", "send a pod") from error
         self.ops: list[dict[str, Any]] = []
 
     def set(self, value: Any, *path: PathPart) -> None:
