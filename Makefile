@@ -48,12 +48,17 @@ down: $(STAMP) ## End a cluster that `make up` left running: make down [NAME=dev
 test: lint crds-check chart unit e2e ## Everything that has to pass
 
 .PHONY: unit
-unit: $(STAMP) ## Unit and property tests, with the coverage of the core
-	$(BIN)/python -m pytest tests/unit tests/property --cov --cov-branch --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
+unit: $(STAMP) ## Unit, property and contract tests, with the coverage of the core
+	$(BIN)/python -m pytest tests/unit tests/property tests/contract -m "not e2e" \
+		--cov --cov-branch --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
 
 .PHONY: e2e
-e2e: $(STAMP) ## Tests on a real control plane; E2E_KUBECONFIG=<file> takes that cluster instead of one of our own
-	$(BIN)/python -m pytest tests/e2e -m e2e $(PYTEST_ARGS)
+e2e: binaries ## Tests on a real control plane; E2E_KUBECONFIG=<file> takes that cluster instead of one of our own
+	$(BIN)/python -m pytest tests/contract tests/e2e -m e2e $(PYTEST_ARGS)
+
+.PHONY: binaries
+binaries: $(STAMP)
+	@$(BIN)/python -m hack.devcluster.binaries >/dev/null
 
 .PHONY: lint
 lint: $(STAMP) ## Style, types and layers
@@ -76,8 +81,7 @@ crds-check: $(STAMP)
 	$(BIN)/python -m shared.api.crds.generate --check
 
 .PHONY: chart
-chart: $(STAMP) ## Lint and render the chart
-	@$(BIN)/python -m hack.devcluster.binaries
+chart: binaries ## Lint and render the chart
 	"$$($(BIN)/python -m hack.devcluster.binaries)/helm" lint --strict charts/placement-operator
 	$(BIN)/python -m pytest tests/chart $(PYTEST_ARGS)
 

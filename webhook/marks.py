@@ -10,7 +10,7 @@ from shared.core.containers import mapping, read_containers, texts
 from shared.core.demand import REPLACED_RESOURCES
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Shares, is_id, merge_shares
-from webhook.patch import PodPatch
+from webhook.patch import APPEND, PodPatch
 from webhook.pin import unpin
 from webhook.placed_record import read_record
 
@@ -101,11 +101,13 @@ def _restore(patch: PodPatch, path: tuple[str, ...], was: Any) -> None:
 
 def _restore_env(patch: PodPatch, kind: str, position: int, variable: str, was: Any) -> None:
     entries = patch.get("spec", kind, position, "env") or []
-    found = [index for index, entry in enumerate(entries) if entry.get("name") == variable]
+    found = [index for index, entry in enumerate(entries) if mapping(entry, "env").get("name") == variable]
+    if isinstance(was, dict) and was.get("name") == variable:
+        # In its old place, since variables may refer to those before them.
+        patch.set(was, "spec", kind, position, "env", found[-1] if found else APPEND)
+        return
     for index in reversed(found):
         patch.remove("spec", kind, position, "env", index)
-    if isinstance(was, dict) and was.get("name") == variable:
-        patch.set(was, "spec", kind, position, "env", "-")
 
 
 def _position(patch: PodPatch, kind: str, name: str) -> int | None:

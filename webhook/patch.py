@@ -52,7 +52,7 @@ class PodPatch:
             parent = _child(parent, part)
             if parent is None:
                 return
-        if isinstance(parent, dict) and path[-1] not in parent:
+        if not _stands(parent, path[-1]):
             return
         del parent[path[-1]]
         self.ops.append({"op": "remove", "path": _pointer(path)})
@@ -69,8 +69,7 @@ class PodPatch:
     def _write(self, parent: Any, part: PathPart, value: Any, path: tuple[PathPart, ...]) -> None:
         # A copy: later changes below this path must not reach into the recorded operation.
         recorded = orjson.loads(orjson.dumps(value))
-        exists = part in parent if isinstance(parent, dict) else part != APPEND
-        self.ops.append({"op": "replace" if exists else "add", "path": _pointer(path), "value": recorded})
+        self.ops.append({"op": "replace" if _stands(parent, part) else "add", "path": _pointer(path), "value": recorded})
         if isinstance(parent, list) and part == APPEND:
             parent.append(value)
         else:
@@ -81,6 +80,11 @@ def _child(parent: Any, part: PathPart) -> Any:
     if isinstance(parent, dict):
         return parent.get(part)
     return parent[part] if isinstance(part, int) and part < len(parent) else None
+
+
+def _stands(parent: Any, part: PathPart) -> bool:
+    """Whether something stands at `part`, be it null."""
+    return part in parent if isinstance(parent, dict) else isinstance(part, int) and part < len(parent)
 
 
 def _pointer(path: tuple[PathPart, ...]) -> str:

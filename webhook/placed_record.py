@@ -64,7 +64,8 @@ def read_record(pod: Mapping[str, Any]) -> Record:
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     try:
         record = orjson.loads(annotations.get(names.PLACED) or "{}")
-    except (orjson.JSONDecodeError, TypeError):
+        orjson.dumps(record)  # what is nested too deep to be written again is no record
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         record = {}
     if not isinstance(record, dict):
         record = {}

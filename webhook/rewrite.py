@@ -12,13 +12,14 @@ from shared.api import names
 from shared.core.asks import VENDOR_RESOURCES
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
+from shared.core.containers import mapping, text
 from shared.core.demand import REPLACED_RESOURCES, Demand
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
-from webhook.placed_record import Change, write_record
+from webhook.placed_record import Change, read_record, write_record
 
 VISIBLE_DEVICES: Mapping[Vendor, str] = {
     Vendor.NVIDIA: names.NVIDIA_VISIBLE_DEVICES,
@@ -69,17 +70,19 @@ def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
 
 
 def silence_defaults(patch: PodPatch) -> None:
-    """Sets vendor resources to 0 that stand again on a placed container: a LimitRange puts its defaults back.
+    """Sets vendor resources to 0 that stand again where the placement took them: a LimitRange puts its defaults back.
 
     They are found when the webhook is called again on its own output, which the API server does after such a change.
     """
+    taken = {change.path[:2] for change in read_record(patch.pod).changed if change.path[2:3] == ("resources",)}
     for kind in CONTAINER_LISTS:
         for position, container in enumerate(patch.get("spec", kind) or ()):
-            limits = (container.get("resources") or {}).get("limits") or {}
-            if not any(names.card_index(resource) is not None for resource in limits):
+            resources = container.get("resources") or {}
+            booked = any(names.card_index(resource) is not None for resource in resources.get("limits") or {})
+            if not booked and (kind, container.get("name")) not in taken:
                 continue
             for where in RESOURCE_LISTS:
-                for resource in sorted(VENDOR_RESOURCES.keys() & (container["resources"].get(where) or {}).keys()):
+                for resource in sorted(VENDOR_RESOURCES.keys() & (resources.get(where) or {}).keys()):
                     patch.set("0", "spec", kind, position, "resources", where, resource)
 
 
@@ -124,17 +127,17 @@ def _drop_stray_cuda_devices(work: _Rewrite, container: str, cards: Sequence[Car
     it.
     """
     place = _place(work.patch, container)
-    entries = work.patch.get("spec", *place, "env") or []
-    last = _last(entries, names.CUDA_VISIBLE_DEVICES)
-    old = None if last is None else entries[last]
-    if last is None or old is None or "value" not in old:
+    old = _env(work.patch, place, names.CUDA_VISIBLE_DEVICES)
+    if old is None or "value" not in old:
         return
     inside = {str(number) for number in range(len(cards))} | {card.uuid for card in cards}
     devices = [device.strip() for device in str(old["value"]).split(",")]
     if set(devices) <= inside:
         return
     work.changed.append(Change((place[0], container, "env", names.CUDA_VISIBLE_DEVICES), old))
-    work.patch.remove("spec", *place, "env", last)
+    # All of them: an earlier entry of the name would count once the last is gone.
+    while (last := _last(work.patch.get("spec", *place, "env") or [], names.CUDA_VISIBLE_DEVICES)) is not None:
+        work.patch.remove("spec", *place, "env", last)
     work.warnings.append(
         f"container {container}: {names.CUDA_VISIBLE_DEVICES} was {old['value']!r}, which points outside its "
         f"{len(cards)} card(s); it is removed"
@@ -156,7 +159,7 @@ def _set_runtime_class(work: _Rewrite, runtime_class: str) -> None:
 def _find(patch: PodPatch, name: str) -> tuple[str, int] | None:
     for kind in CONTAINER_LISTS:
         for position, container in enumerate(patch.get("spec", kind) or ()):
-            if container.get("name") == name:
+            if text(mapping(container, kind).get("name"), "name") == name:
                 return kind, position
     return None
 
@@ -180,5 +183,5 @@ def _write_env(patch: PodPatch, place: tuple[str, int], variable: str, value: st
 
 
 def _last(entries: Sequence[Mapping[str, object]], variable: str) -> int | None:
-    found = [position for position, entry in enumerate(entries) if entry.get("name") == variable]
+    found = [position for position, entry in enumerate(entries) if mapping(entry, "env").get("name") == variable]
     return found[-1] if found else None

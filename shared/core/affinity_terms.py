@@ -29,11 +29,11 @@ class PodAffinityTerm:
 
     def selects(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
         """Whether it speaks of a pod with `labels` in `namespace`, which has `namespace_labels`."""
-        if self.selector is None or not self.selector.matches(labels):
+        if namespace not in self.namespaces and (
+            self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)
+        ):
             return False
-        return namespace in self.namespaces or (
-            self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
-        )
+        return self.selector is not None and self.selector.matches(labels)
 
 
 def read_pod_affinity_terms(

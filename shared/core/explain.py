@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.api import names
-from shared.core.refusal import CardAttempt, Holders, Invalid, NoFit, Reason, Refusal
+from shared.core.refusal import CardAttempt, Holders, Invalid, NodeAttempt, NoFit, Reason, Refusal
 
 FIRST_LINE_LIMIT = 239
 TEXT_LIMIT = 899
@@ -18,7 +18,9 @@ MOST_CAUSES = 16
 _MOST_EXCLUDED_CAUSES = 6
 _MOST_NAMED_HOLDERS = 4
 _NAME_LIMIT = 50
-_ASKED_LIMIT = 70
+_ASKED_LEAST = 40
+_FIELD_LIMIT = 120
+_VALUE_LIMIT = 60
 _ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
 
 
@@ -38,7 +40,7 @@ def explain(refusal: Refusal) -> str:
     first, left_out = _first_line(refusal)
     lines = [
         first,
-        f"Excluded as well: {', '.join(left_out)}." if left_out else "",
+        f"Further exclusions: {', '.join(left_out)}." if left_out else "",
         _held(refusal.holders, refusal.attempts),
         _help(refusal),
     ]
@@ -48,7 +50,7 @@ def explain(refusal: Refusal) -> str:
 def causes(refusal: Refusal) -> tuple[Cause, ...]:
     """The facts for machines: the refusal itself, then the excluded nodes and the nearest cards; at most 16."""
     if isinstance(refusal, Invalid):
-        return (Cause(refusal.reason, f"{_cut(refusal.value, 80)!r} {refusal.problem}: {refusal.fix}", refusal.field),)
+        return (Cause(refusal.reason, f"{_quote(refusal.value)} {refusal.problem}: {refusal.fix}", refusal.field),)
     own = Cause(refusal.reason, _first_line(refusal)[0], "")
     excluded = [Cause("NodesExcluded", item.words, "") for item in refusal.excluded[:_MOST_EXCLUDED_CAUSES]]
     cards = [
@@ -59,21 +61,24 @@ def causes(refusal: Refusal) -> tuple[Cause, ...]:
 
 
 def _invalid(refusal: Invalid) -> str:
-    value = _cut(refusal.value, 80)
-    return f"{refusal.reason}: {_cut(refusal.field, 160)} is {value!r}, which {refusal.problem}: {refusal.fix}."
+    what = f"{refusal.reason}: {_cut(refusal.field, _FIELD_LIMIT)} is {_quote(refusal.value)}, which {refusal.problem}"
+    full = f"{what}: {refusal.fix}."
+    if len(full) <= FIRST_LINE_LIMIT:
+        return full
+    return f"{_cut(what + '.', FIRST_LINE_LIMIT)}\n{_sentence(refusal.fix)}"
 
 
 def _first_line(refusal: NoFit) -> tuple[str, Sequence[str]]:
     """The first line, and the reasons of exclusion for which it has no room: those with the fewest nodes."""
-    line = f"{refusal.reason}: needs {_cut(refusal.asked, _ASKED_LIMIT)}; {_best(refusal)}"
-    words = [item.words for item in refusal.excluded]
-    if not words:
-        return f"{line}.", ()
     are = "is" if refusal.excluded_nodes == 1 else "are"
-    line += f"; {_count(refusal.excluded_nodes, 'node')} {are} excluded"
+    lead = f"; {_count(refusal.excluded_nodes, 'node')} {are} excluded" if refusal.excluded else ""
+    start, best = f"{refusal.reason}: needs ", f"; {_best(refusal)}"
+    asked = _cut(refusal.asked, max(_ASKED_LEAST, FIRST_LINE_LIMIT - len(start + best + lead) - 1))
+    line = f"{start}{asked}{best}{lead}"
+    words = [item.words for item in refusal.excluded]
     for shown in range(len(words), 0, -1):
-        more = ", ..." if shown < len(words) else "."
-        full = f"{line}: {', '.join(words[:shown])}{more}"
+        end = "." if shown == len(words) else ", ..."
+        full = f"{line}: {', '.join(words[:shown])}{end}"
         if len(full) <= FIRST_LINE_LIMIT:
             return full, words[shown:]
     return _cut(f"{line}.", FIRST_LINE_LIMIT), words
@@ -86,17 +91,21 @@ def _best(refusal: NoFit) -> str:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'and')} cards"
         case Reason.ACCEL_VERSION_UNMET:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'or')}"
-    but = ""
-    if refusal.every_container_alone:
-        but = ", but there is no room for all its containers at once"
-    elif _is_shut(refusal):
-        but = ", but its node cannot take the pod"
+    together = ", but not for all containers at once" if refusal.every_container_alone else ""
+    shut = _is_shut(refusal)
     if best := refusal.best_node:
-        node = _cut(best.node, _NAME_LIMIT)
-        return f"the best node, {node}, has room on {best.fitting} of its {_count(best.cards, 'card')}{but}"
+        node = f"the best node, {_cut(best.node, _NAME_LIMIT)}, has {_room(best)}"
+        return f"{node}, but cannot take the pod" if shut else f"{node}{together}"
     if refusal.attempts:
-        return f"the best card, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}{but}"
+        card = f"the best card, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}"
+        return f"{card}, but its node cannot take the pod" if shut else f"{card}{together}"
     return "no node with cards is left" if refusal.excluded else "no node of the cluster has a card"
+
+
+def _room(node: NodeAttempt) -> str:
+    if node.cards == 1:
+        return "room on its only card" if node.fitting else "no room on its only card"
+    return f"room on {node.fitting or 'none'} of its {node.cards} cards"
 
 
 def _card(attempt: CardAttempt) -> str:
@@ -157,7 +166,7 @@ def _help(refusal: NoFit) -> str:
     advice = _advice(refusal)
     if refusal.can_wait:
         return f"{_soon(refusal)} To be placed sooner, {advice}."
-    return f"{_never(refusal)} {advice[0].upper()}{advice[1:]}."
+    return f"{_never(refusal)} {_sentence(advice)}"
 
 
 def _soon(refusal: NoFit) -> str:
@@ -197,9 +206,7 @@ def _advice(refusal: NoFit) -> str:
         here = "bring an excluded node back" if waits else "let the pod tolerate and select an excluded node"
         return f"{here}, or add a node that it may use"
     if _is_shut(refusal):
-        return (
-            "free what its nodes lack, or add a node" if waits else "ask for less of what its nodes lack, or add a node"
-        )
+        return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
     if refusal.every_container_alone and not waits:
         return f"ask for less ({names.VRAM}), move a container to a pod of its own, or add a larger node"
     if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
@@ -223,6 +230,14 @@ def _count(number: int, what: str) -> str:
 def _join(items: Sequence[str], word: str) -> str:
     *head, last = items
     return f"{', '.join(head)} {word} {last}" if head else last
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _quote(value: str) -> str:
+    return _cut(repr(value), _VALUE_LIMIT)
 
 
 def _cut(text: str, limit: int) -> str:

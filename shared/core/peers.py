@@ -5,7 +5,7 @@ Worked out once per decision over all nodes; after that a node is judged by its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -42,24 +42,14 @@ class Peers:
     def of(cls, snapshot: Snapshot, constraints: Constraints) -> Peers:
         """The peers of a pod with `constraints`."""
         affinity = tuple(_by_name(term, snapshot) for term in constraints.pod_affinity)
-        anti_affinity = tuple(_by_name(term, snapshot) for term in constraints.pod_anti_affinity)
-        wanted: dict[str, set[str]] = {}
-        avoided: dict[str, set[str]] = {}
-        if affinity or anti_affinity:
-            for state, pod in _pods(snapshot):
-                if affinity and all(_speaks_of(term, pod) for term in affinity):
-                    for term in affinity:
-                        _record(wanted, term, state)
-                for term in anti_affinity:
-                    if _speaks_of(term, pod):
-                        _record(avoided, term, state)
+        wanted = _domains_with_all(affinity, snapshot)
         return cls(
             affinity_keys=tuple(term.topology_key for term in affinity),
             wanted=wanted,
             starts_group=bool(affinity)
             and not wanted
             and all(term.selects(constraints.namespace, constraints.labels, _NO_LABELS) for term in affinity),
-            avoided=avoided,
+            avoided=_domains_with_any(constraints.pod_anti_affinity, snapshot),
             barred=_barred(snapshot, constraints),
             spread=Spread.of(snapshot, constraints),
         )
@@ -81,14 +71,37 @@ class Peers:
         return not _within(self.barred, node_labels)
 
 
+def _domains_with_all(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) -> Domains:
+    """For the key of each term, the domains with a pod that all terms speak of."""
+    domains: dict[str, set[str]] = {}
+    if terms:
+        for state in snapshot:
+            if any(all(_speaks_of(term, pod) for term in terms) for pod in state.pods.values()):
+                for term in terms:
+                    _record(domains, term, state)
+    return domains
+
+
+def _domains_with_any(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) -> Domains:
+    """For the key of each term, the domains with a pod that this term speaks of."""
+    domains: dict[str, set[str]] = {}
+    for term in (_by_name(term, snapshot) for term in terms):
+        for state in snapshot:
+            if any(_speaks_of(term, pod) for pod in state.pods.values()):
+                _record(domains, term, state)
+    return domains
+
+
 def _barred(snapshot: Snapshot, constraints: Constraints) -> Domains:
+    """The domains where a pod has a term that speaks of the one with `constraints`."""
     own_namespace_labels = snapshot.namespaces.get(constraints.namespace, _NO_LABELS)
-    barred: dict[str, set[str]] = {}
-    for state, pod in _pods(snapshot):
-        for term in pod.anti_affinity:
-            if term.selects(constraints.namespace, constraints.labels, own_namespace_labels):
-                _record(barred, term, state)
-    return barred
+    domains: dict[str, set[str]] = {}
+    for state in snapshot:
+        for pod in state.pods.values():
+            for term in pod.anti_affinity:
+                if term.selects(constraints.namespace, constraints.labels, own_namespace_labels):
+                    _record(domains, term, state)
+    return domains
 
 
 def _by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
@@ -112,9 +125,3 @@ def _record(domains: dict[str, set[str]], term: PodAffinityTerm, state: NodeStat
 
 def _within(domains: Domains, node_labels: Mapping[str, str]) -> bool:
     return bool(domains) and any(node_labels.get(key) in values for key, values in domains.items())
-
-
-def _pods(snapshot: Snapshot) -> Iterator[tuple[NodeState, PodFacts]]:
-    for state in snapshot:
-        for pod in state.pods.values():
-            yield state, pod

@@ -230,7 +230,7 @@ class KubeClient:
         query = f"?{urlencode(params)}" if params else ""
         return await self._connection.session.request(
             method,
-            # `encoded`, or yarl would tidy up a name that was quoted on purpose.
+            # Quoted already, names by `paths` and parameters above: yarl is not to touch it again.
             URL(self._connection.server + path + query, encoded=True),
             data=None if body is None else orjson.dumps(body),
             headers=headers,

@@ -114,16 +114,20 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Lists and watches until cancelled. No answer of the server ends it."""
         failures = 0
+        error: Exception | None
         while True:
             try:
                 if self._version is None or time.monotonic() >= self._relist_at:
                     await self._relist()
-                healthy = await self._watch(self._version or "")
-                error = None
+                healthy, error = await self._watch(self._version or ""), None
             except ApiError as caught:
                 healthy, error = False, caught
                 if not _position_survives(caught):
                     self._version = None
+            except Exception as caught:
+                # JSON that is no Kubernetes object, or an error of ours: the others still need their events.
+                log.exception("answer not understood", path=self.path)
+                healthy, error, self._version = False, caught, None
             if healthy:
                 failures = 0
                 continue

@@ -94,8 +94,8 @@ class Namespace:
     def listed(self, kind: str, **labels: str) -> list[Json]:
         """All objects of a kind that carry the labels."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        items: list[Json] = self.api.get(f"{self.path(kind)}?labelSelector={selector}")["items"]
-        return items
+        listing = self.api.get(f"{self.path(kind)}?labelSelector={selector}")
+        return [{"apiVersion": listing["apiVersion"], "kind": kind, **item} for item in listing["items"]]
 
     def merge(self, kind: str, name: str, patch: Json) -> Json:
         """Changes an object by a JSON merge patch."""

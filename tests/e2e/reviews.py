@@ -75,7 +75,7 @@ def webhook_ports(api: Api, operator: Operator) -> list[WebhookPort]:
     return [WebhookPort(process, tls) for process in operator.webhooks]
 
 
-def review(pod: Json, namespace: str, **changes: Any) -> Json:
+def review(pod: Json, namespace: str, /, **changes: Any) -> Json:
     """An AdmissionReview of a pod's CREATE as the API server sends it; `changes` are to its request."""
     request = {
         "uid": "0a1b2c3d-review",

@@ -1,23 +1,263 @@
-"""Every kind of workload gets its cards, and gives them back."""
+"""Every kind of workload gets its cards, runs, is shown, and gives the cards back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from hack.devcluster.api import Api
+from hack.devcluster.api import Api, Json
 from shared.api import names
-from tests.e2e.conftest import MakePool
-from tests.e2e.kube import Namespace, booked, deployment, shares, wait_balanced
+from tests.e2e.conftest import AnyCluster, MakePool, Pool
+from tests.e2e.kube import (
+    IMAGE,
+    Namespace,
+    Shares,
+    booked,
+    deployment,
+    node_of,
+    phase,
+    pod,
+    reservation,
+    shares,
+    template,
+    until,
+    wait_balanced,
+    workload,
+)
 
 pytestmark = pytest.mark.e2e
 
 
-def test_a_deployment_gets_its_cards_and_frees_them(api: Api, pool: MakePool, namespace: Namespace) -> None:
-    here = pool(24, 24)
-    namespace.create(deployment("chat", {names.VRAM: "10"}, pool=here.name, replicas=3))
-    pods = namespace.running("chat", 3)
-    assert sorted(gb for pod in pods for gb in shares(pod).values()) == [10, 10, 10]
+def _placed(api: Api, here: Pool, pods: Iterable[Json], shape: list[Shares]) -> None:
+    """The pods hold shares of this shape on nodes of `here`, each by an id of its own, and the ledgers say the same."""
+    pods = list(pods)
+    assert [shares(pod) for pod in pods] == shape
+    assert {node_of(pod) for pod in pods} <= set(here.nodes)
+    assert len({reservation(pod) for pod in pods}) == len(pods)
     wait_balanced(api, here.nodes)
-    assert sum(booked(api, here.node).values()) == 30
+    assert sum(sum(booked(api, node).values()) for node in here.nodes) == sum(sum(each.values()) for each in shape)
+
+
+def _freed(api: Api, here: Pool) -> None:
+    for node in here.nodes:
+        until(f"{node} is free", lambda node=node: booked(api, node) == {})  # type: ignore[misc]
+    wait_balanced(api, here.nodes)
+
+
+def test_a_deployment_gets_its_cards_and_frees_them(
+    api: Api, cluster: AnyCluster, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16, 16)
+    namespace.create(deployment("chat", {names.VRAM: "8"}, pool=here.name, replicas=3))
+    pods = namespace.running("chat", 3)
+    assert {reservation(pod) for pod in pods}
+    assert sorted(index for pod in pods for index in shares(pod)) == [0, 0, 1]
+    _placed(api, here, pods, [shares(pod) for pod in pods])
+    described = cluster.kubectl("describe", "node", here.node).stdout
+    allocated = {line.split()[0]: line.split()[1] for line in described.splitlines() if " " in line.strip()}
+    assert allocated[names.card_resource(0)] == "16"
+    assert allocated[names.card_resource(1)] == "8"
+
+    namespace.merge("Deployment", "chat", {"spec": {"replicas": 1}})
+    _placed(api, here, namespace.running("chat", 1), [shares(pod) for pod in namespace.running("chat", 1)])
     namespace.delete("Deployment", "chat")
-    namespace.running("chat", 0) if False else None
+    _freed(api, here)
+
+
+def test_a_rolling_update_places_the_new_pods_and_frees_the_old(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(24, 24)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    namespace.create(deployment("chat", {names.VRAM: "8"}, pool=here.name, replicas=3, strategy=rolling))
+    old = {reservation(pod) for pod in namespace.running("chat", 3)}
+
+    larger = {"spec": {"template": {"metadata": {"annotations": {names.VRAM: "10"}}}}}
+    namespace.merge("Deployment", "chat", larger)
+    until(
+        "the rollout is complete",
+        lambda: [sum(shares(pod).values()) for pod in namespace.pods("chat")] == [10, 10, 10],
+    )
+    new = namespace.running("chat", 3)
+    assert old.isdisjoint(reservation(pod) for pod in new)
+    _placed(api, here, new, [shares(pod) for pod in new])
+    until("it is shown", lambda: namespace.placement("Deployment", "chat").get("phase") == "Running")
+
+
+def test_a_stateful_set_gets_its_cards_pod_by_pod(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    namespace.create(workload("StatefulSet", "chat", template("chat", {names.VRAM: "6"}, here.name), replicas=2))
+    pods = namespace.running("chat", 2)
+    assert [pod["metadata"]["name"] for pod in pods] == ["chat-0", "chat-1"]
+    _placed(api, here, pods, [{0: 6}, {0: 6}])
+
+    namespace.delete("Pod", "chat-0")
+    until(
+        "chat-0 is made anew", lambda: reservation(namespace.find("Pod", "chat-0") or pods[0]) != reservation(pods[0])
+    )
+    _placed(api, here, namespace.running("chat", 2), [{0: 6}, {0: 6}])
+    namespace.delete("StatefulSet", "chat")
+    _freed(api, here)
+
+
+def test_a_daemon_set_gets_a_card_of_every_node(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16, nodes=2)
+    namespace.create(workload("DaemonSet", "chat", template("chat", {names.VRAM: "6"}, here.name)))
+    pods = namespace.running("chat", 2)
+    assert {node_of(pod) for pod in pods} == set(here.nodes)
+    _placed(api, here, pods, [{0: 6}, {0: 6}])
+    namespace.delete("DaemonSet", "chat")
+    _freed(api, here)
+
+
+def test_a_job_frees_its_cards_when_it_completes(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    done_at_once = {names.VRAM: "6", "dev.placement/complete-after": "500ms"}
+    namespace.create(_job("train", template("train", done_at_once, here.name, restartPolicy="Never")))
+    until(
+        "the pod ran with its share and is done",
+        lambda: [(shares(pod), phase(pod)) for pod in namespace.pods("train")] == [({0: 6}, "Succeeded")],
+    )
+    _freed(api, here)
+    until("the Job is complete", lambda: namespace.get("Job", "train")["status"].get("succeeded") == 1)
+
+
+def test_a_failed_pod_frees_its_cards(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    fails = {names.VRAM: "6", "dev.placement/behaviour": "fail"}
+    namespace.create(pod("chat", fails, pool=here.name, restartPolicy="Never"))
+    until("the pod has failed", lambda: phase(namespace.get("Pod", "chat")) == "Failed")
+    _freed(api, here)
+
+
+def test_a_cron_job_is_the_top_owner_of_its_pods(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    job = _job("nightly", template("nightly", {names.VRAM: "6"}, here.name, restartPolicy="Never"))
+    spec = {"schedule": "0 0 30 2 *", "jobTemplate": {"spec": job["spec"]}}
+    nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}
+    owner = namespace.create(nightly)
+    reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": owner["metadata"]["uid"]}
+    job["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    namespace.create(job)
+    _placed(api, here, namespace.running("nightly"), [{0: 6}])
+    until("it is shown", lambda: namespace.placement("CronJob", "nightly").get("placed") == 1)
+
+
+def test_a_bare_pod_gets_its_cards_and_frees_them(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16, 16, 16)
+    namespace.create(pod("chat", {names.VRAM: "10", names.GPUS: "2"}, pool=here.name))
+    _placed(api, here, namespace.running("chat"), [{0: 10, 1: 10}])
+    namespace.delete("Pod", "chat")
+    _freed(api, here)
+
+
+def test_whole_cards_are_taken_by_a_vendor_count(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16, 16, 16)
+    namespace.create(pod("chat", limits={names.NVIDIA_GPU: "2"}, pool=here.name))
+    (placed,) = namespace.running("chat")
+    _placed(api, here, [placed], [{0: 16, 1: 16}])
+    assert names.NVIDIA_GPU not in placed["spec"]["containers"][0]["resources"]["limits"]
+    error = namespace.refusal(pod("more", limits={names.NVIDIA_GPU: "2"}, pool=here.name))
+    assert "insufficient_gpu_count" in error.message
+
+
+def test_a_pod_that_is_on_its_way_out_keeps_its_card_until_it_is_gone(
+    api: Api, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16)
+    lingers = {names.VRAM: "10", "dev.placement/behaviour": "linger"}
+    namespace.create(pod("chat", lingers, pool=here.name))
+    namespace.running("chat")
+    namespace.delete("Pod", "chat")
+    until("it is on its way out", lambda: "deletionTimestamp" in namespace.get("Pod", "chat")["metadata"])
+    assert "insufficient_capacity" in namespace.refusal(pod("next", {names.VRAM: "10"}, pool=here.name)).message
+    assert booked(api, here.node) == {0: 10}
+    api.delete(namespace.path("Pod", "chat") + "?gracePeriodSeconds=0")
+    _freed(api, here)
+
+
+def test_a_model_placement_tells_the_story(api: Api, cluster: AnyCluster, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    owner = namespace.create(deployment("chat", {names.VRAM: "6"}, pool=here.name, replicas=3))
+    namespace.running("chat", 2)
+    status = namespace.waiting("chat", "insufficient_capacity")
+    until("two are shown", lambda: namespace.placement("Deployment", "chat").get("placed") == 2)
+    status = namespace.placement("Deployment", "chat")
+    assert (status["phase"], status["wanted"], status["lastErrorCode"]) == ("Failed", 3, "NoFitError")
+    assert status["lastErrorMessage"].startswith("insufficient_capacity: needs 6 GB")
+    assert _conditions(status) == {"Placed": "False", "Waiting": "True"}
+    (refusal,) = status["refusals"].values()
+    assert (refusal["reason"], refusal["waitable"]) == ("insufficient_capacity", True)
+
+    report = namespace.get(names.MODEL_PLACEMENT, "deployment-chat")
+    (reference,) = report["metadata"]["ownerReferences"]
+    assert (reference["kind"], reference["uid"]) == ("Deployment", owner["metadata"]["uid"])
+    header, row = cluster.kubectl("get", "modelplacements", "-n", namespace.name).stdout.splitlines()
+    for column in ("deployment-chat", "Failed", "insufficient_capacity", f"{here.node} gpu-0 6 GB"):
+        assert column in row, f"{header}\n{row}"
+
+    namespace.merge("Deployment", "chat", {"spec": {"replicas": 2}})
+    cluster.kubectl(
+        "wait", "--for=condition=Placed", "--timeout=20s", "modelplacement/deployment-chat", "-n", namespace.name
+    )
+    until("it runs", lambda: namespace.placement("Deployment", "chat").get("phase") == "Running")
+    status = namespace.placement("Deployment", "chat")
+    assert "lastErrorCode" not in status
+    assert not status.get("refusals")
+    assert sorted(each["pod"] for each in status["placements"]) == [
+        pod["metadata"]["name"] for pod in namespace.running("chat", 2)
+    ]
+
+    namespace.delete("Deployment", "chat")
+    until("it goes with its owner", lambda: namespace.find(names.MODEL_PLACEMENT, "deployment-chat") is None)
+
+
+def test_events_stand_on_the_top_owner_and_are_folded(
+    api: Api, cluster: AnyCluster, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16)
+    namespace.create(deployment("first", {names.VRAM: "10"}, pool=here.name))
+    (first,) = namespace.running("first")
+    (placed,) = until("the placement is told", lambda: namespace.events("Deployment", "first"))
+    assert (placed["type"], placed["reason"]) == ("Normal", "Placed")
+    assert placed["message"] == f"pod {first['metadata']['name']} is placed on {here.node} gpu-0 10 GB"
+
+    namespace.create(deployment("second", {names.VRAM: "10"}, pool=here.name))
+
+    def folded() -> list[Json]:
+        events = namespace.events("Deployment", "second")
+        return events if events and events[0]["count"] >= 2 else []
+
+    (refused,) = until("the refusal is told again", folded, within_s=30)
+    assert (refused["type"], refused["reason"]) == ("Warning", "NoFit")
+    assert refused["message"].startswith("insufficient_capacity: needs 10 GB")
+    assert not namespace.pods("second")
+    (replica_set,) = namespace.listed("ReplicaSet", app="second")
+    assert not namespace.events("ReplicaSet", replica_set["metadata"]["name"])
+    described = cluster.kubectl("describe", "deployment", "second", "-n", namespace.name).stdout
+    assert refused["message"].splitlines()[0] in described
+
+
+def test_a_sidecar_and_an_init_container_are_counted_with_their_server(
+    api: Api, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(24)
+    ask = {"limits": {names.VRAM: "4"}}
+    before = [
+        {"name": "embed", "image": IMAGE, "restartPolicy": "Always", "resources": ask},
+        {"name": "convert", "image": IMAGE, "resources": {"limits": {names.VRAM: "12"}}},
+    ]
+    namespace.create(pod("chat", {f"{names.VRAM}.server": "8"}, pool=here.name, initContainers=before))
+    (placed,) = namespace.running("chat")
+    _placed(api, here, [placed], [{0: 16}])
+    by_name = {each["name"]: each for each in (*placed["spec"]["containers"], *placed["spec"]["initContainers"])}
+    assert by_name["embed"]["resources"]["limits"] == {names.card_resource(0): "4"}
+    assert by_name["server"]["resources"]["limits"] == {names.card_resource(0): "12"}
+    assert names.card_resource(0) not in by_name["convert"].get("resources", {}).get("limits", {})
+
+
+def _job(name: str, pods: Json) -> Json:
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": pods}}
+
+
+def _conditions(status: Json) -> dict[str, str]:
+    return {condition["type"]: condition["status"] for condition in status["conditions"]}

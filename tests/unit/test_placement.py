@@ -133,7 +133,7 @@ def test_a_pod_is_placed_on(states: list[NodeState], wanted: Demand, where: tupl
 
 def test_the_second_model_finds_no_room_on_an_exclusive_card() -> None:
     state = node("a", cards(24), exclusive=True)
-    where, booking = placed(cluster(state), demand(ask(4)))
+    _, booking = placed(cluster(state), demand(ask(4)))
     assert booking == ((0, 24),)
     taken = state.with_inventory(state.inventory, {"first": entry(dict(booking))})
     assert reason(cluster(taken), demand(ask(4))) is Reason.INSUFFICIENT_CAPACITY

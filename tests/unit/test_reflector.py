@@ -144,6 +144,7 @@ def error_event(code: int, reason: str) -> bytes:
         pytest.param(faults.respond(200, "Welcome"), False, id="text-200"),
         pytest.param(faults.respond(429, "", {"Retry-After": "0"}), False, id="throttled"),
         pytest.param(faults.stream(error_event(500, "InternalError")), False, id="error-event"),
+        pytest.param(faults.stream(b'{"type":"ADDED","object":{"metadata":[1]}}\n'), True, id="object-of-nobody"),
         pytest.param(faults.respond(410, '{"reason":"Expired"}'), True, id="version-too-old-by-status"),
         pytest.param(faults.stream(error_event(410, "Expired")), True, id="version-too-old-by-event"),
         pytest.param(faults.respond(400, '{"reason":"BadRequest"}'), True, id="version-not-understood"),
@@ -212,9 +213,19 @@ async def test_a_server_that_is_away_for_a_while_is_caught_up_with(served: Serve
         await eventually(lambda: told.calls == ["team/a: None -> 1"])
 
 
-async def test_lists_that_fail_are_repeated_until_one_works(served: Served) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(faults.respond(503, "starting"), id="server-starting"),
+        pytest.param(faults.respond(404, "404 page not found"), id="kind-not-installed-yet"),
+        pytest.param(faults.respond(200, "{}"), id="no-list"),
+        pytest.param(faults.respond(200, '{"metadata":{"resourceVersion":"1"},"items":[1]}'), id="list-of-numbers"),
+        pytest.param(faults.respond(200, '{"metadata":"x","items":{}}'), id="list-of-nothing-known"),
+    ],
+)
+async def test_lists_that_fail_are_repeated_until_one_works(served: Served, fault: faults.Act) -> None:
     put(served.server.objects, "a", size="1")
-    served.server.fail(faults.respond(503, "starting"), times=4)
+    served.server.fail(fault, times=4)
     told = Told()
     async with reflecting(served, told) as reflector:
         await reflector.synced.wait()

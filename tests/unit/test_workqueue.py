@@ -8,6 +8,7 @@ import pytest
 
 from shared.kube.errors import ApiError, Conflict, Throttled, Unavailable
 from shared.kube.workqueue import WorkQueue
+from tests.fakes.serving import eventually
 
 
 def a_queue() -> WorkQueue[str]:
@@ -99,6 +100,24 @@ async def test_a_key_whose_worker_failed_comes_again_and_only_the_unexpected_is_
     await asyncio.wait({running})
     assert seen == ["a", "a", "a"]
     assert [record.levelname for record in caplog.records] == ["INFO" if quiet else "ERROR"] * 2
+    assert queue.retry("a") <= 0.001, "success lets the back-off begin anew"
+
+
+async def test_a_throttled_key_waits_as_long_as_the_server_asks(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    throttled = Throttled(429, "TooManyRequests", "slow")
+    throttled.retry_after = 600
+
+    async def worker(key: str) -> None:
+        raise throttled
+
+    queue = a_queue()
+    queue.add("a")
+    running = asyncio.create_task(queue.run(worker))
+    await eventually(lambda: bool(caplog.records))
+    running.cancel()
+    await asyncio.wait({running})
+    assert [record.__dict__["fields"]["retry_s"] for record in caplog.records] == [600]
 
 
 async def test_workers_share_the_keys_and_none_is_in_two_hands() -> None:

@@ -1,0 +1,124 @@
+"""Pods created by many callers at once or one after another, and what came of each create."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hack.devcluster.api import ApiError, Json
+from shared.api import names
+from tests.e2e.kube import Namespace, pod
+
+_PAUSE_S = 0.2
+_JOIN_S = 60.0
+
+
+class Outcome(StrEnum):
+    """What a create came to."""
+
+    ADMITTED = "admitted"
+    REFUSED = "refused"
+    """The webhook said no."""
+    UNAVAILABLE = "unavailable"
+    """The webhook could not record a placement."""
+    FAILED = "failed"
+    """Anything else, such as a webhook that could not be called, or no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """One pod that was to be created, after the last try."""
+
+    name: str
+    outcome: Outcome
+    said: str
+    tries: int
+    seconds: float
+
+
+def create_at_once(
+    namespace: Namespace, pods: Sequence[Json], *, again: Collection[Outcome] = (), tries: int = 1
+) -> list[Created]:
+    """Creates all `pods` at the same moment, each by a caller of its own.
+
+    A create that comes to one of `again` is repeated, up to `tries` in all.
+    """
+    start = threading.Barrier(len(pods))
+
+    def call(manifest: Json) -> Created:
+        start.wait()
+        return create(namespace, manifest, again=again, tries=tries)
+
+    with ThreadPoolExecutor(len(pods)) as callers:
+        return list(callers.map(call, pods))
+
+
+def create(namespace: Namespace, manifest: Json, *, again: Collection[Outcome] = (), tries: int = 1) -> Created:
+    """Creates one pod, with repetitions as `create_at_once` does."""
+    began = time.monotonic()
+    for number in itertools.count(1):
+        outcome, said = _try(namespace, manifest)
+        if outcome not in again or number == tries:
+            break
+        time.sleep(_PAUSE_S)
+    return Created(manifest["metadata"]["name"], outcome, said, number, time.monotonic() - began)
+
+
+def _try(namespace: Namespace, manifest: Json) -> tuple[Outcome, str]:
+    try:
+        namespace.create(manifest)
+    except ApiError as error:
+        return _outcome(error), error.message
+    except OSError as error:
+        return Outcome.FAILED, repr(error)
+    return Outcome.ADMITTED, ""
+
+
+def _outcome(error: ApiError) -> Outcome:
+    if error.reason == "AlreadyExists":
+        # A try whose answer was lost had made it.
+        return Outcome.ADMITTED
+    if "denied the request: unavailable" in error.message:
+        return Outcome.UNAVAILABLE
+    return Outcome.REFUSED if "denied the request" in error.message else Outcome.FAILED
+
+
+@dataclass(slots=True)
+class Stream:
+    """Creates of a steady stream so far."""
+
+    creates: list[Created] = field(default_factory=list)
+
+    def not_admitted(self) -> list[Created]:
+        return [one for one in self.creates if one.outcome is not Outcome.ADMITTED]
+
+
+@contextlib.contextmanager
+def steady_creates(namespace: Namespace, pool: str, *, callers: int = 2, pause_s: float = 0.3) -> Iterator[Stream]:
+    """While the context lasts, callers create a pod of 1 GB each and delete it, again and again."""
+    stream, ended = Stream(), threading.Event()
+
+    def call(caller: int) -> None:
+        for number in itertools.count():
+            if ended.wait(pause_s):
+                return
+            name = f"steady-{caller}-{number}"
+            stream.creates.append(create(namespace, pod(name, {names.VRAM: "1"}, pool=pool)))
+            with contextlib.suppress(ApiError, OSError):
+                namespace.delete("Pod", name)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(callers)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield stream
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(_JOIN_S)

@@ -1,0 +1,229 @@
+"""Whether what the pods hold, what the ledgers say and what the cards have agree: read from raw JSON.
+
+It shares no code with the product, so that a mistake in how the product reads a cluster cannot hide itself. It holds
+for nodes on which every pod with a share of a card was placed by the operator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from hack.devcluster.api import Api, Json
+from shared.api import names
+
+_PODS = "/api/v1/pods"
+_NODES = "/api/v1/nodes"
+_GPU_NODES = f"/apis/{names.API_VERSION}/gpunodes"
+_ENTRY = re.compile(r"([a-z0-9-]+)/([0-9a-f]{8});[0-9]+;([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)")
+
+
+class Kind(StrEnum):
+    """What can be wrong."""
+
+    OVER_COMMIT = "over-commit"
+    """More is promised of a card than it has."""
+    MISSING = "missing reservation"
+    """A live pod holds a share that is in no ledger."""
+    LEAKED = "leaked reservation"
+    """The ledger holds a share for which there is no live pod."""
+    DISAGREES = "disagreement"
+    """The ledger says something else than the pod, or than its own summary."""
+
+
+NEVER = frozenset({Kind.OVER_COMMIT, Kind.MISSING})
+"""What may not be seen at any moment. The others show while a pod comes or goes, and until a lost one is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a card; `card` is None where it cannot be said of which."""
+
+    kind: Kind
+    node: str
+    card: int | None
+    what: str
+
+    def __str__(self) -> str:
+        where = self.node if self.card is None else f"{self.node} gpu-{self.card}"
+        return f"{self.kind} on {where}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A pod that holds shares: GB by card."""
+
+    name: str
+    node: str
+    claim: str
+    """What its entry should say of it: namespace and the hash of its owner."""
+    reservation: str
+    age: tuple[str, str]
+    shares: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    claim: str
+    shares: Mapping[int, int]
+
+
+def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
+    """Everything that is wrong on `nodes` now.
+
+    The pods are read before and after the ledgers: only one that is there both times was there in between.
+    """
+    before, ledgers, after = (api.get(path)["items"] for path in (_PODS, _GPU_NODES, _PODS))
+    return compare(
+        before, ledgers, after, [raw for raw in api.get(_NODES)["items"] if raw["metadata"]["name"] in nodes]
+    )
+
+
+def compare(
+    before: Iterable[Json], gpu_nodes: Iterable[Json], after: Iterable[Json], nodes: Iterable[Json]
+) -> list[Finding]:
+    """What is wrong on `nodes`, given all pods `before` and `after` their GPUNodes were read."""
+    ledgers = {raw["metadata"]["name"]: raw.get("status") or {} for raw in gpu_nodes}
+    earlier, later = _holders(before), _holders(after)
+    lasting = [holder for uid, holder in later.items() if uid in earlier]
+    found: list[Finding] = []
+    for raw in nodes:
+        node = raw["metadata"]["name"]
+        status = ledgers.get(node, {})
+        found += _over_capacity(node, _on(node, later.values()), raw["status"]["capacity"])
+        found += _over_budget(node, status)
+        found += _unlike_pods(node, status, _on(node, lasting))
+        found += _leaked(node, status, _on(node, (earlier | later).values()))
+    return found
+
+
+def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str, str]) -> Iterator[Finding]:
+    """As the scheduler and the kubelet count."""
+    for card, gb in _total(holder.shares for holder in holders).items():
+        has = int(capacity.get(f"{names.CARD_RESOURCE_PREFIX}{card}", "0"))
+        if gb > has:
+            yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {gb} GB of {has}")
+
+
+def _over_budget(node: str, status: Mapping[str, Any]) -> Iterator[Finding]:
+    budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
+    booked = _total(entry.shares for entry in _entries(status).values() if entry is not None)
+    for card, gb in booked.items():
+        if gb > budgets.get(card, 0):
+            yield Finding(Kind.OVER_COMMIT, node, card, f"{gb} GB are reserved of {budgets.get(card, 0)}")
+    said = (status.get("summary") or {}).get("reservedGB", 0)
+    if said != booked.total():
+        what = f"the summary says {said} GB, the entries add up to {booked.total()}"
+        yield Finding(Kind.DISAGREES, node, None, what)
+
+
+def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) -> Iterator[Finding]:
+    """Pods without an entry and entries unlike their pod. Of two pods with one id the older has the entry."""
+    entries = _entries(status)
+    carried: set[str] = set()
+    for holder in sorted(holders, key=lambda holder: holder.age):
+        if holder.reservation in entries and holder.reservation not in carried:
+            carried.add(holder.reservation)
+            if entries[holder.reservation] != _Entry(holder.claim, holder.shares):
+                what = f"{holder}, but its entry says {status['reservations'][holder.reservation]}"
+                yield Finding(Kind.DISAGREES, node, None, what)
+        else:
+            for card, gb in holder.shares.items():
+                yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB")
+
+
+def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) -> Iterator[Finding]:
+    known = {holder.reservation for holder in holders}
+    for reservation, entry in _entries(status).items():
+        if entry is None:
+            text = status["reservations"][reservation]
+            yield Finding(Kind.LEAKED, node, None, f"{reservation} cannot be read: {text!r}")
+        elif reservation not in known:
+            for card, gb in entry.shares.items():
+                what = f"no pod carries {reservation}, which holds {gb} GB for {entry.claim}"
+                yield Finding(Kind.LEAKED, node, card, what)
+
+
+def _holders(pods: Iterable[Json]) -> dict[str, _Holder]:
+    """Every pod that holds shares, by uid."""
+    return {pod["metadata"]["uid"]: holder for pod in pods if (holder := _holder(pod)) is not None}
+
+
+def _holder(pod: Json) -> _Holder | None:
+    metadata, spec = pod["metadata"], pod["spec"]
+    node, shares = _node(spec), _shares(spec)
+    if pod["status"].get("phase") in {"Succeeded", "Failed"} or not node or not shares:
+        return None
+    owner = next((ref["uid"] for ref in metadata.get("ownerReferences") or () if ref.get("controller")), "")
+    return _Holder(
+        name=f"{metadata['namespace']}/{metadata['name']}",
+        node=node,
+        claim=f"{metadata['namespace']}/{hashlib.sha256(owner.encode()).hexdigest()[:8]}",
+        reservation=metadata.get("labels", {}).get(names.RESERVATION, ""),
+        age=(metadata["creationTimestamp"], metadata["uid"]),
+        shares=shares,
+    )
+
+
+def _on(node: str, holders: Iterable[_Holder]) -> list[_Holder]:
+    return [holder for holder in holders if holder.node == node]
+
+
+def _node(spec: Mapping[str, Any]) -> str:
+    """The node that the pod is on, or else the only one that it may go to; empty if it may go to several."""
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    nodes = {
+        tuple(field["values"])
+        for term in required.get("nodeSelectorTerms", ())
+        for field in term.get("matchFields") or [{"values": ()}]
+    }
+    only = nodes.pop() if len(nodes) == 1 else ()
+    return str(only[0]) if len(only) == 1 else ""
+
+
+def _shares(spec: Mapping[str, Any]) -> dict[int, int]:
+    """By card the larger of what runs for good (with sidecars) and what an init container takes before."""
+    lasting: Counter[int] = Counter()
+    peak: Counter[int] = Counter()
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            lasting += _asked(container)
+        else:
+            peak |= lasting + _asked(container)
+    for container in spec["containers"]:
+        lasting += _asked(container)
+    return dict(lasting | peak)
+
+
+def _asked(container: Mapping[str, Any]) -> Counter[int]:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    prefix = names.CARD_RESOURCE_PREFIX
+    return Counter({int(key.removeprefix(prefix)): int(gb) for key, gb in requests.items() if key.startswith(prefix)})
+
+
+def _entries(status: Mapping[str, Any]) -> dict[str, _Entry | None]:
+    """The ledger by id; None for a text that cannot be read."""
+    return {reservation: _entry(text) for reservation, text in (status.get("reservations") or {}).items()}
+
+
+def _entry(text: str) -> _Entry | None:
+    match = _ENTRY.fullmatch(text)
+    if match is None:
+        return None
+    pairs = (pair.split(":") for pair in match[3].split(","))
+    return _Entry(f"{match[1]}/{match[2]}", {int(card): int(gb) for card, gb in pairs})
+
+
+def _total(shares: Iterable[Mapping[int, int]]) -> Counter[int]:
+    total: Counter[int] = Counter()
+    for one in shares:
+        total.update(one)
+    return total

@@ -1,0 +1,99 @@
+"""A cluster of one's own to break things in, and who looks meanwhile whether they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+
+import pytest
+
+from hack.devcluster.api import Api, ApiError
+from hack.devcluster.cluster import DevCluster
+from hack.devcluster.operator import Operator
+from hack.devcluster.processes import Process
+from tests.e2e.conftest import Stage
+from tests.e2e.invariants import NEVER, findings
+
+CONVERGED_S = 60.0
+"""In this time after trouble is over, the ledgers say what the pods do."""
+
+_LOOK_S = 0.2
+_JOIN_S = 60.0
+
+
+@contextlib.contextmanager
+def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 6.0) -> Iterator[Stage]:
+    """A cluster with an operator that gives a lost create up after `ttl_s`, so that tests need not wait long."""
+    if os.environ.get("E2E_KUBECONFIG"):
+        pytest.skip("E2E_KUBECONFIG is set: these tests kill and restart processes of a cluster of their own")
+    with DevCluster() as cluster:
+        operator = Operator(cluster, webhooks=webhooks, controllers=controllers)
+        for process in operator.controllers:
+            change_environment(process, PLACEMENT_UNCONFIRMED_TTL_SECONDS=str(ttl_s))
+        with operator:
+            yield Stage(cluster, operator)
+
+
+def change_environment(process: Process, **variables: str) -> None:
+    """Environment variables for the next start of a process."""
+    process.env = {**(process.env or {}), **variables}
+
+
+def revive(*processes: Process) -> None:
+    """Starts those that do not run, and waits until all are ready."""
+    for process in processes:
+        if not process.alive:
+            process.start()
+    for process in processes:
+        process.wait_ready()
+
+
+@contextlib.contextmanager
+def watched(api: Api, nodes: Collection[str]) -> Iterator[None]:
+    """Looks all the time while the context lasts; fails the test if a budget was exceeded or a pod unrecorded."""
+    found: set[str] = set()
+
+    def look() -> None:
+        with contextlib.suppress(ApiError, OSError):
+            found.update(str(finding) for finding in findings(api, nodes) if finding.kind in NEVER)
+
+    with repeatedly(look, _LOOK_S):
+        yield
+    assert not found
+
+
+@contextlib.contextmanager
+def repeatedly(action: Callable[[], None], pause_s: float) -> Iterator[None]:
+    """Does `action` again and again in another thread while the context lasts. What it raises fails the test."""
+    ended = threading.Event()
+    errors: list[Exception] = []
+
+    def work() -> None:
+        while not ended.wait(pause_s):
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - raised again in the test's own thread
+                errors.append(error)
+                return
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_JOIN_S)
+    if errors:
+        raise errors[0]
+
+
+def wait_true_to_pods(api: Api, nodes: Collection[str], *, within_s: float = CONVERGED_S) -> None:
+    """Waits until nothing is wrong on `nodes`. Fails the test with what still is after `within_s`."""
+    deadline = time.monotonic() + within_s
+    while found := findings(api, nodes):
+        if time.monotonic() > deadline:
+            pytest.fail(f"after {within_s:.0f} s: " + "; ".join(map(str, found)))
+        time.sleep(_LOOK_S)

@@ -1,0 +1,377 @@
+"""The texts of refusals, word by word: what a person on call reads at one node, at a few and at thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from shared.core.amounts import WHOLE
+from shared.core.cards import Vendor
+from shared.core.constraints import read_constraints
+from shared.core.demand import Demand
+from shared.core.explain import causes, explain
+from shared.core.placement import place
+from shared.core.refusal import NoFit, Reason
+from shared.core.snapshot import NodeState
+from tests.builders import PodBuilder, a_node, a_pod, requirement
+from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node
+
+ANY = a_pod()
+CPU = a_pod().requesting(cpu="2")
+NVIDIA = Vendor.NVIDIA
+ASK_LESS = "ask for less (kamiwaza.ai/vram-gb), stop a model that is no longer used, or add a card."
+ASK_FEWER = "ask for fewer cards (kamiwaza.ai/gpus), for less on each (kamiwaza.ai/vram-gb), or"
+
+
+def refusal(states: Sequence[NodeState], of: Demand, pod: PodBuilder = ANY) -> NoFit:
+    verdict = place(cluster(*states), of, read_constraints(pod.raw()))
+    assert isinstance(verdict, NoFit), verdict
+    return verdict
+
+
+def t4(name: str = "node-a") -> NodeState:
+    """A 16 GB card with 12 GB booked, half of it by another namespace."""
+    return node(name, cards(16), pods=[holder("chat", {0: 6}), holder("embed", {0: 6}, "other")])
+
+
+ONE_NODE = [
+    pytest.param(
+        [t4()],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 4 of 16 GB free and is 2 "
+        "GB short.\n"
+        "Held on gpu-0 of node-a: 6 GB by chat, 6 GB by 1 pod in another namespace.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
+        id="full",
+    ),
+    pytest.param(
+        [node("node-a", cards(16, 24))],
+        demand(ask(30)),
+        ANY,
+        "insufficient_capacity: needs 30 GB on one card; the best card, gpu-1 of node-a, has 24 GB in all and is 6 GB "
+        "too small.\n"
+        "Larger than any card it may use, so waiting does not help. Ask for less (kamiwaza.ai/vram-gb), split it over "
+        "several cards (kamiwaza.ai/gpus), or add a larger card.",
+        id="too-large",
+    ),
+    pytest.param(
+        [node("node-a", [card(0, 16, healthy=False)])],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, is unhealthy or cordoned "
+        "(16 GB).\n"
+        "It is placed by itself as soon as a card that would do is in service again. To be placed sooner, bring that "
+        "card back, or add one.",
+        id="out-of-service",
+    ),
+    pytest.param(
+        [node("node-a", [card(0, 16, foreign_gb=12)])],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 4 of 16 GB free and is 2 "
+        "GB short.\n"
+        "Held on gpu-0 of node-a: 12 GB by programs that no reservation stands for.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
+        id="held-by-foreign-programs",
+    ),
+    pytest.param(
+        [node("node-a", cards(16), a_node("node-a").offering(cpu="2"), pods=[holder("w", {}, requests={"cpu": 1000})])],
+        demand(ask(6)),
+        CPU,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
+        "node cannot take the pod; 1 node is excluded: 1 short of cpu.\n"
+        "It is placed by itself as soon as a node with room can take it. To be placed sooner, free what its nodes "
+        "lack, or add a node.",
+        id="cpu-in-use",
+    ),
+    pytest.param(
+        [node("node-a", cards(16), a_node("node-a").offering(cpu="1"))],
+        demand(ask(6)),
+        CPU,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
+        "node cannot take the pod; 1 node is excluded: 1 short of cpu.\n"
+        "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
+        id="more-cpu-than-there-is",
+    ),
+    pytest.param(
+        [node("node-a", cards(16), a_node("node-a").cordoned())],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: 1 cordoned.\n"
+        "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, bring an "
+        "excluded node back, or add a node that it may use.",
+        id="cordoned",
+    ),
+    pytest.param(
+        [node("node-a", cards(16))],
+        demand(ask(6)),
+        a_pod().selecting(zone="b"),
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: 1 not selected "
+        "by nodeSelector or node affinity.\n"
+        "Waiting does not help. Let the pod tolerate and select an excluded node, or add a node that it may use.",
+        id="not-selected",
+    ),
+    pytest.param(
+        [node("node-a")],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; no node of the cluster has a card.\n"
+        "Waiting does not help. Add a node with a card.",
+        id="no-card-at-all",
+    ),
+    pytest.param(
+        [node("node-a", cards(24), pods=[holder("chat", {0: 10})])],
+        demand(ask(10, container="llm"), ask(8, container="embed")),
+        ANY,
+        "insufficient_capacity: needs 10 GB on one card and 8 GB on one card; the best card, gpu-0 of node-a, has 14 "
+        "of 24 GB free, but not for all containers at once.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
+        id="two-containers-now",
+    ),
+    pytest.param(
+        [node("node-a", cards(24))],
+        demand(ask(WHOLE, container="llm"), ask(WHOLE, container="embed"), vendor=NVIDIA),
+        ANY,
+        "insufficient_capacity: needs a whole NVIDIA card and a whole NVIDIA card; the best card, gpu-0 of node-a, has "
+        "24 of 24 GB free, but not for all containers at once.\n"
+        "No node it may use can hold all its containers, so waiting does not help. Ask for less (kamiwaza.ai/vram-gb), "
+        "move a container to a pod of its own, or add a larger node.",
+        id="two-containers-ever",
+    ),
+    pytest.param(
+        [node("node-a", cards(16, 16), pods=[holder("chat", {0: 12})])],
+        demand(ask(8, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on 1 of its 2 cards.\n"
+        "Held on gpu-0 of node-a: 12 GB by chat.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_FEWER} free cards of "
+        "one node.",
+        id="too-few-free-cards",
+    ),
+    pytest.param(
+        [node("node-a", cards(16))],
+        demand(ask(8, 4)),
+        ANY,
+        "insufficient_gpu_count: needs 8 GB on each of 4 cards; the best node, node-a, has room on its only card.\n"
+        f"No node it may use has that many such cards, so waiting does not help. A{ASK_FEWER[1:]} add a node with more "
+        "of them.",
+        id="too-few-cards",
+    ),
+    pytest.param(
+        [node("node-a", cards(16, 16), a_node("node-a").offering(pods="0"))],
+        demand(ask(8, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on 2 of its 2 cards, "
+        "but cannot take the pod; 1 node is excluded: 1 without a free pod slot.\n"
+        "It is placed by itself as soon as a node with room can take it. To be placed sooner, free what its nodes "
+        "lack, or add a node.",
+        id="enough-cards-on-a-node-that-is-closed",
+    ),
+    pytest.param(
+        [node("node-a", cards(16, vendor=Vendor.AMD))],
+        demand(ask(6), vendor=NVIDIA),
+        ANY,
+        "vendor_mismatch: needs 6 GB on one NVIDIA card; the only node it may use has AMD cards.\n"
+        "Waiting does not help. Use an image for the cards that are there (kamiwaza.ai/vendor), or add a node with the "
+        "cards it needs.",
+        id="vendor",
+    ),
+    pytest.param(
+        [node("node-a", cards(16), accel={"cuda": (12, 2)})],
+        demand(ask(6), vendor=NVIDIA, accel="cuda>=12.4"),
+        ANY,
+        "accel_version_unmet: needs 6 GB on one NVIDIA card with CUDA 12.4 or newer; the only node it may use has CUDA "
+        "12.2 at most.\n"
+        "Waiting does not help. Update a node's driver, or use an image built for an older version "
+        "(kamiwaza.ai/accel-version).",
+        id="version",
+    ),
+]
+
+THREE_NODES = [
+    pytest.param(
+        [
+            t4(),
+            node("node-b", cards(80), a_node("node-b").cordoned()),
+            node("node-c", cards(80), a_node("node-c").tainted("gpu")),
+            node("node-d", cards(80, vendor=Vendor.AMD)),
+        ],
+        demand(ask(6), vendor=NVIDIA),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one NVIDIA card; the best card, gpu-0 of node-a, has 4 of 16 GB free and "
+        "is 2 GB short; 3 nodes are excluded: 1 AMD, 1 cordoned, 1 untolerated taint.\n"
+        "Held on gpu-0 of node-a: 6 GB by chat, 6 GB by 1 pod in another namespace.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
+        id="full",
+    ),
+    pytest.param(
+        [node("node-a", cards(16)), node("node-b", cards(80), a_node("node-b").cordoned())],
+        demand(ask(40)),
+        ANY,
+        "insufficient_capacity: needs 40 GB on one card; the best card, gpu-0 of node-a, has 16 GB in all and is 24 GB "
+        "too small; 1 node is excluded: 1 cordoned.\n"
+        "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, ask for less "
+        "(kamiwaza.ai/vram-gb), split it over several cards (kamiwaza.ai/gpus), or add a larger card.",
+        id="too-large-for-the-node-that-is-left",
+    ),
+    pytest.param(
+        [
+            node("node-a", cards(16, 16, 16), ledger={"r": entry({0: 12, 1: 12}, "other")}),
+            node("node-b", cards(16)),
+            node("node-c", cards(16, 16), a_node("node-c").not_ready()),
+        ],
+        demand(ask(8, 3), vendor=NVIDIA),
+        ANY,
+        "insufficient_gpu_count: needs 8 GB on each of 3 NVIDIA cards; the best node, node-a, has room on 1 of its 3 "
+        "cards; 1 node is excluded: 1 not ready.\n"
+        "Held on gpu-0 of node-a: 12 GB by 1 pod in another namespace.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_FEWER} free cards of "
+        "one node.",
+        id="too-few-free-cards",
+    ),
+    pytest.param(
+        [node("node-a", cards(16)), node("node-b", cards(16, 16), a_node("node-b").cordoned())],
+        demand(ask(8, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on its only card; 1 "
+        "node is excluded: 1 cordoned.\n"
+        f"It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, {ASK_FEWER} "
+        "free cards of one node.",
+        id="the-node-with-enough-cards-is-away",
+    ),
+    pytest.param(
+        [
+            node("node-a", cards(16, vendor=Vendor.AMD)),
+            node("node-b", cards(16, vendor=Vendor.INTEL)),
+            node("node-c", cards(16), a_node("node-c").cordoned()),
+        ],
+        demand(ask(6), vendor=NVIDIA),
+        ANY,
+        "vendor_mismatch: needs 6 GB on one NVIDIA card; the 2 nodes it may use have AMD and Intel cards; 1 node is "
+        "excluded: 1 cordoned.\n"
+        "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, use an image "
+        "for the cards that are there (kamiwaza.ai/vendor), or add a node with the cards it needs.",
+        id="vendor",
+    ),
+    pytest.param(
+        [
+            node("node-a", cards(16), accel={"cuda": (12, 2)}),
+            node("node-b", cards(16)),
+            node("node-c", cards(16, vendor=Vendor.AMD)),
+        ],
+        demand(ask(6), vendor=NVIDIA, accel="cuda 13.0"),
+        ANY,
+        "accel_version_unmet: needs 6 GB on one NVIDIA card with CUDA 13.0; the 2 nodes it may use have CUDA 12.2 at "
+        "most or no known CUDA version; 1 node is excluded: 1 AMD.\n"
+        "Waiting does not help. Update a node's driver, or use an image built for an older version "
+        "(kamiwaza.ai/accel-version).",
+        id="version",
+    ),
+]
+
+
+@pytest.mark.parametrize(("states", "wanted", "pod", "text"), ONE_NODE)
+def test_the_text_at_one_node(states: list[NodeState], wanted: Demand, pod: PodBuilder, text: str) -> None:
+    assert explain(refusal(states, wanted, pod)) == text
+
+
+@pytest.mark.parametrize(("states", "wanted", "pod", "text"), THREE_NODES)
+def test_the_text_at_a_few_nodes(states: list[NodeState], wanted: Demand, pod: PodBuilder, text: str) -> None:
+    assert explain(refusal(states, wanted, pod)) == text
+
+
+LONG_NAME = "ip-10-0-131-27.eu-central-1.compute.internal"
+"""As long as nodes are named on the clouds."""
+
+
+@pytest.fixture(scope="module")
+def thousands() -> list[NodeState]:
+    """5,000 nodes of eight 80 GB cards: a fifth each full, cordoned, not ready, of another pool, and of AMD."""
+    return [_one_of_thousands(number) for number in range(5000)]
+
+
+def _one_of_thousands(number: int) -> NodeState:
+    name = f"{number:04}.{LONG_NAME}"
+    kind = number % 5
+    builder = a_node(name)
+    if kind == 1:
+        builder.cordoned()
+    if kind == 2:
+        builder.not_ready()
+    if kind == 3:
+        builder.labelled(pool="training")
+    of = cards(*[80] * 8, vendor=Vendor.AMD if kind == 4 else NVIDIA)
+    return node(name, of, builder, ledger={"r": entry(dict.fromkeys(range(8), 70 + number % 7), "other")})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        pytest.param(
+            demand(ask(40), vendor=NVIDIA),
+            "insufficient_capacity: needs 40 GB on one NVIDIA card; the best card, gpu-0 of "
+            f"0000.{LONG_NAME}, has 10 of 80 GB free and is 30 GB short; 4000 nodes are excluded: 1000 AMD, "
+            "1000 cordoned, ...\n"
+            "Further exclusions: 1000 not ready, 1000 not selected by nodeSelector or node affinity.\n"
+            f"Held on gpu-0 of 0000.{LONG_NAME}: 70 GB by 1 pod in another namespace.\n"
+            f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
+            id="full",
+        ),
+        pytest.param(
+            demand(ask(40, 2), vendor=NVIDIA),
+            f"insufficient_gpu_count: needs 40 GB on each of 2 NVIDIA cards; the best node, 0000.{LONG_NAME}, has room "
+            "on none of its 8 cards; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, 1000 not ready, ...\n"
+            "Further exclusions: 1000 not selected by nodeSelector or node affinity.\n"
+            f"Held on gpu-0 of 0000.{LONG_NAME}: 70 GB by 1 pod in another namespace.\n"
+            f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_FEWER} free cards "
+            "of one node.",
+            id="too-few-free-cards",
+        ),
+        pytest.param(
+            demand(ask(400), vendor=NVIDIA),
+            "insufficient_capacity: needs 400 GB on one NVIDIA card; the best card, gpu-0 of "
+            f"0000.{LONG_NAME}, has 80 GB in all and is 320 GB too small; 4000 nodes are excluded: 1000 AMD, "
+            "1000 cordoned, ...\n"
+            "Further exclusions: 1000 not ready, 1000 not selected by nodeSelector or node affinity.\n"
+            "Larger than any card it may use, so waiting does not help. Ask for less (kamiwaza.ai/vram-gb), split it "
+            "over several cards (kamiwaza.ai/gpus), or add a larger card.",
+            id="too-large",
+        ),
+        pytest.param(
+            demand(ask(4), vendor=Vendor.INTEL),
+            "vendor_mismatch: needs 4 GB on one Intel card; the 2000 nodes it may use have AMD and NVIDIA cards; 3000 "
+            "nodes are excluded: 1000 cordoned, 1000 not ready, 1000 not selected by nodeSelector or node affinity.\n"
+            "Waiting does not help. Use an image for the cards that are there (kamiwaza.ai/vendor), or add a node with "
+            "the cards it needs.",
+            id="vendor",
+        ),
+        pytest.param(
+            demand(ask(4), vendor=NVIDIA, accel="cuda>=12.4"),
+            "accel_version_unmet: needs 4 GB on one NVIDIA card with CUDA 12.4 or newer; the 1000 nodes it may use "
+            "have no known CUDA version; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, 1000 not ready, ...\n"
+            "Further exclusions: 1000 not selected by nodeSelector or node affinity.\n"
+            "Waiting does not help. Update a node's driver, or use an image built for an older version "
+            "(kamiwaza.ai/accel-version).",
+            id="version",
+        ),
+    ],
+)
+def test_the_text_at_thousands_of_nodes_is_short_and_the_same_whatever_their_order(
+    thousands: list[NodeState], wanted: Demand, text: str
+) -> None:
+    pod = a_pod().node_affinity({"matchExpressions": [requirement("pool", "DoesNotExist")]})
+    verdict = refusal(thousands, wanted, pod)
+    mirrored = refusal(thousands[::-1], wanted, pod)
+    assert explain(verdict) == text
+    assert explain(mirrored) == text
+    assert causes(mirrored) == causes(verdict)
+    assert len(text.partition("\n")[0]) < 240
+    assert len(text) < 900
+    assert len(causes(verdict)) <= 16
+
+
+def test_every_reason_of_a_refusal_has_a_text_of_its_own() -> None:
+    reasons = {refusal(*case.values[:3]).reason for case in ONE_NODE}  # type: ignore[arg-type]
+    assert reasons == set(Reason) - {Reason.INVALID_REQUEST}
