@@ -40,13 +40,13 @@ def review_ledger(
     that carries an id and has no entry gets one back; of two pods with one id the older keeps it. Updates `seen`.
     """
     carriers = _carriers(pods)
+    seen.confirmed |= carriers.keys()
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
     waits: list[float] = []
     for reservation, entry in ledger.items():
         pod = carriers.get(reservation)
         if pod is not None:
-            seen.confirmed.add(reservation)
             seen.first_seen.pop(reservation, None)
             if entry.shares != pod.shares or entry.namespace != pod.namespace:
                 changes[reservation] = entry_of(pod)

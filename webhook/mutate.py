@@ -17,7 +17,7 @@ from typing import Any
 from shared.api import names
 from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
-from shared.core.containers import mapping
+from shared.core.containers import mapping, read_containers, text
 from shared.core.demand import REPLACED_RESOURCES, ReadPod, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
@@ -70,7 +70,8 @@ class Mutator:
     async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
         patch = PodPatch(pod)
         if is_marked(pod):
-            _constraints(pod, request)  # refuses what is no pod before it is taken apart
+            read_containers(pod)  # both refuse what is no pod before it is taken apart
+            _constraints(pod, request)
             if self._is_own_output(request, pod):
                 silence_defaults(patch)
                 return Admitted(tuple(patch.ops))
@@ -90,10 +91,13 @@ class Mutator:
                 "is a placement's mark on a pod that asks for nothing",
                 f"remove it, or ask with the annotation {names.VRAM}",
             )
+        if read.demand is None and not read.hidden:
+            return Admitted(tuple(patch.ops))
+        constraints = _constraints(patch.pod, request)
         hide_devices(patch, read.hidden)
         if read.demand is None:
             return Admitted(tuple(patch.ops))
-        return await self._place(request, patch, read, _constraints(patch.pod, request), deadline)
+        return await self._place(request, patch, read, constraints, deadline)
 
     async def _place(
         self, request: Request, patch: PodPatch, read: ReadPod, constraints: Constraints, deadline: float
@@ -135,7 +139,10 @@ class Mutator:
     @staticmethod
     def _promise(request: Request, pod: Mapping[str, Any], constraints: Constraints, placed: Placed) -> PodFacts:
         """The pod as it will be, so that decisions made before it exists count its cpu, ports and labels too."""
-        facts = pod_facts({"metadata": _metadata(pod, request), "spec": {**pod["spec"], "nodeName": placed.node}})
+        metadata = _metadata(pod, request)
+        kept = {key: metadata.get(key) for key in ("namespace", "labels", "ownerReferences")}
+        kept["name"] = text(metadata.get("name"), "metadata.name")
+        facts = pod_facts({"metadata": kept, "spec": {**pod["spec"], "nodeName": placed.node}})
         assert facts is not None, "a pod with a node name is on that node"
         cards = {names.card_resource(index): gb for index, gb in placed.booking}
         return replace(facts, shares=placed.booking, requests={**constraints.requests, **cards})

@@ -69,7 +69,8 @@ class PodPatch:
     def _write(self, parent: Any, part: PathPart, value: Any, path: tuple[PathPart, ...]) -> None:
         # A copy: later changes below this path must not reach into the recorded operation.
         recorded = orjson.loads(orjson.dumps(value))
-        self.ops.append({"op": "replace" if _stands(parent, part) else "add", "path": _pointer(path), "value": recorded})
+        op = "replace" if _stands(parent, part) else "add"
+        self.ops.append({"op": op, "path": _pointer(path), "value": recorded})
         if isinstance(parent, list) and part == APPEND:
             parent.append(value)
         else:

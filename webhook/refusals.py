@@ -17,8 +17,10 @@ from shared.core.explain import explain
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.refusal import NoFit, Refusal
 from shared.kube.client import KubeClient
+from shared.kube.errors import Forbidden, Invalid, NotFound
 from shared.kube.model_placements import patch_status, read_status, refusal_key
 from shared.kube.owners import Owners
+from shared.kube.paths import InvalidName
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from webhook.review import Request
@@ -62,10 +64,7 @@ class RefusalReports:
         if key not in self._pending and len(self._pending) >= _MOST_PENDING:
             log.warning("refusal not reported: too many are pending", namespace=request.namespace, owner=owner.name)
             return
-        priority = (request.pod.get("spec") or {}).get("priority")
-        self._pending[key] = _Report(
-            request.namespace, owner, refusal, priority if isinstance(priority, int) else 0, datetime.now(UTC)
-        )
+        self._pending[key] = _Report(request.namespace, owner, refusal, _priority(request.pod), datetime.now(UTC))
         quiet_s = self._written_at.get(key, float("-inf")) + _QUIET_S - time.monotonic()
         if quiet_s > 0:
             self._queue.add_after(key, quiet_s)
@@ -80,17 +79,31 @@ class RefusalReports:
         report = self._pending.get(key)
         if report is None:
             return
-        top = await self._owners.top(report.namespace, report.owner)
-        key_in_status = refusal_key(report.owner)
-        status = await read_status(self._client, report.namespace, top)
-        old = (status.get("refusals") or {}).get(key_in_status) or {}
-        await patch_status(self._client, report.namespace, top, {"refusals": {key_in_status: _entry(report, old)}})
+        try:
+            await self._record(report)
+        except (InvalidName, Forbidden, NotFound, Invalid) as error:
+            # A made-up owner, or a namespace that is going: no repetition mends that. The next refusal tries again.
+            log.info("refusal not reported", namespace=report.namespace, owner=report.owner.name, error=error)
         self._written_at[key] = time.monotonic()
         self._written_at.move_to_end(key)
         if len(self._written_at) > _MOST_PENDING:
             self._written_at.popitem(last=False)
         if self._pending.get(key) is report:
             del self._pending[key]
+
+    async def _record(self, report: _Report) -> None:
+        top = await self._owners.top(report.namespace, report.owner)
+        key = refusal_key(report.owner)
+        status = await read_status(self._client, report.namespace, top)
+        old = (status.get("refusals") or {}).get(key) or {}
+        await patch_status(self._client, report.namespace, top, {"refusals": {key: _entry(report, old)}})
+
+
+def _priority(pod: Mapping[str, Any]) -> int:
+    """The pod's priority, 0 where it has none. The pod was refused, perhaps because it is none."""
+    spec = pod.get("spec")
+    priority = spec.get("priority") if isinstance(spec, Mapping) else None
+    return priority if isinstance(priority, int) else 0
 
 
 def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api import names
-from shared.core.containers import read_containers
+from shared.core.containers import mapping, read_containers
 from shared.core.demand import REPLACED_RESOURCES, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import owner_hash
@@ -57,7 +57,7 @@ class Validator:
         reservation = reservation_of(pod)
         if reservation is None:
             raise InvalidRequest(_LABEL, "", "is not the id of a reservation", _ASK)
-        node = pinned_node(pod["spec"])
+        node = pinned_node(mapping(pod.get("spec"), "spec"))
         if node is None or not booked:
             what = "is not pinned to one node" if node is None else "carries no share of a card"
             raise InvalidRequest(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shared.core.amounts import WHOLE, Amount
 from shared.core.asks import Ask
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.demand import Demand, Policy
@@ -72,7 +71,7 @@ def choose_cards(state: NodeState, demand: Demand) -> tuple[Share, ...] | None:
             ask.container,
             card,
             request_on(ask, card, inventory, demand),
-            _amount(ask, demand).on(card, exclusive=inventory.exclusive),
+            ask.amount.on(card, exclusive=_is_exclusive(inventory, demand)),
         )
         for ask in demand.asks
         for card in sorted((cards[slot] for slot in chosen[ask.container]), key=lambda card: card.index)
@@ -81,8 +80,8 @@ def choose_cards(state: NodeState, demand: Demand) -> tuple[Share, ...] | None:
 
 def request_on(ask: Ask, card: Card, inventory: Inventory, demand: Demand) -> int:
     """GB that `ask` takes of `card`: its amount, or what an init container needs there before it, if that is more."""
-    amounts = (_amount(ask, demand), *ask.init)
-    return max(amount.on(card, exclusive=inventory.exclusive) for amount in amounts)
+    exclusive = _is_exclusive(inventory, demand)
+    return max(amount.on(card, exclusive=exclusive) for amount in (ask.amount, *ask.init))
 
 
 def _options(ask: Ask, free: Sequence[int], state: NodeState, demand: Demand) -> Iterator[tuple[int, ...]]:
@@ -115,8 +114,9 @@ def _picks(groups: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, .
             yield (*first[:taken], *others)
 
 
-def _amount(ask: Ask, demand: Demand) -> Amount:
-    return WHOLE if demand.policy is Policy.EXCLUSIVE else ask.amount
+def _is_exclusive(inventory: Inventory, demand: Demand) -> bool:
+    """Whether cards are given whole: because the node does so, or because the pod wants it."""
+    return inventory.exclusive or demand.policy is Policy.EXCLUSIVE
 
 
 def _weight(ask: Ask, inventory: Inventory, demand: Demand) -> tuple[int, int, str]:

@@ -97,7 +97,7 @@ def _barred(snapshot: Snapshot, constraints: Constraints) -> Domains:
     own_namespace_labels = snapshot.namespaces.get(constraints.namespace, _NO_LABELS)
     domains: dict[str, set[str]] = {}
     for state in snapshot:
-        for pod in state.pods.values():
+        for pod in state.repelling:
             for term in pod.anti_affinity:
                 if term.selects(constraints.namespace, constraints.labels, own_namespace_labels):
                     _record(domains, term, state)

@@ -7,6 +7,7 @@ policy and takes the first that the scheduler's filters admit.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -59,19 +60,18 @@ def fits(state: NodeState, booking: Shares) -> bool:
 
 def _candidates(snapshot: Snapshot, demand: Demand) -> Iterator[tuple[NodeState, tuple[Share, ...]]]:
     """Nodes whose cards have room, best first. The cards are chosen when a node's turn comes."""
-    spread = demand.policy is Policy.SPREAD
-    sign = -1 if spread else 1
-    roomy = [state for state in snapshot if _may_have_room(state, demand)]
-    roomy.sort(key=lambda state: (sign * sum(state.free_gb), state.name))
-    for state in roomy:
+    sign = -1 if demand.policy is Policy.SPREAD else 1
+    cards = demand.cards
+    largest = max((ask.amount.gb or 1 for ask in demand.asks), default=1)
+    # A heap: the first few are all that is needed as a rule, and sorting thousands is not.
+    roomy = [
+        (sign * state.total_free_gb, state.name)
+        for state in snapshot
+        if state.largest_free_gb >= largest and len(state.free_gb) >= cards and accel_met(state.inventory, demand)
+    ]
+    heapq.heapify(roomy)
+    while roomy:
+        state = snapshot.nodes[heapq.heappop(roomy)[1]]
         shares = choose_cards(state, demand)
         if shares is not None:
             yield state, shares
-
-
-def _may_have_room(state: NodeState, demand: Demand) -> bool:
-    cards = state.inventory.cards
-    if len(cards) < demand.cards or not accel_met(state.inventory, demand):
-        return False
-    largest = max(state.free_gb)
-    return largest > 0 and all(ask.amount.gb is None or ask.amount.gb <= largest for ask in demand.asks)

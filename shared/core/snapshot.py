@@ -21,8 +21,8 @@ NO_CARDS = Inventory()
 class NodeState:
     """A node, its cards, the reservations on them and the pods on it or pinned to it.
 
-    `pods` is keyed by `PodFacts.key`, `ledger` by reservation id. `used_gb` (by slot) and `requested` are derived from
-    both by `NodeState.of` and never given by hand.
+    `pods` is keyed by `PodFacts.key`, `ledger` by reservation id. The sums are derived from both
+    by `NodeState.of` and never given by hand.
     """
 
     facts: NodeFacts
@@ -33,6 +33,10 @@ class NodeState:
     used_gb: Mapping[int, int] = field(default_factory=dict)
     free_gb: tuple[int, ...] = ()
     """Free GB of each card, in the order of `inventory.cards`; 0 for a card that may not be used."""
+    total_free_gb: int = 0
+    largest_free_gb: int = 0
+    repelling: tuple[PodFacts, ...] = ()
+    """The pods with a required anti-affinity, which concerns pods that come later too."""
 
     @classmethod
     def of(
@@ -46,6 +50,7 @@ class NodeState:
         ledger = ledger or {}
         pods = pods or {}
         used = _used_gb(ledger, pods)
+        free = tuple(_free_gb(card, used.get(card.index, 0), inventory) for card in inventory.cards)
         return cls(
             facts=facts,
             inventory=inventory,
@@ -53,7 +58,10 @@ class NodeState:
             pods=pods,
             requested=_requested(pods),
             used_gb=used,
-            free_gb=tuple(_free_gb(card, used.get(card.index, 0), inventory) for card in inventory.cards),
+            free_gb=free,
+            total_free_gb=sum(free),
+            largest_free_gb=max(free, default=0),
+            repelling=tuple(pod for pod in pods.values() if pod.anti_affinity),
         )
 
     @property
@@ -63,9 +71,8 @@ class NodeState:
     @property
     def emptied(self) -> NodeState:
         """The node as it would be with nothing on it, and with every card of it in order."""
-        return replace(
-            NodeState.of(self.facts, self.inventory), free_gb=tuple(card.budget_gb for card in self.inventory.cards)
-        )
+        cards = tuple(replace(card, healthy=True, foreign_gb=0) for card in self.inventory.cards)
+        return NodeState.of(self.facts, replace(self.inventory, cards=cards))
 
     def with_facts(self, facts: NodeFacts) -> NodeState:
         return replace(self, facts=facts)

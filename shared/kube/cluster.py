@@ -139,19 +139,21 @@ class Cluster:
         self._gpu_nodes[new.name] = new
         for reservation in new.ledger:
             self._entries[reservation] = new.name
-        for dropped in (old.ledger.keys() if old is not None else set()) - new.ledger.keys():
-            # No pod came of it, so there is nothing left to promise.
-            self.release(dropped)
+        self._release_dropped(old, new.ledger)
         self._cards_changed(new.name)
 
     def gpu_node_deleted(self, name: str) -> None:
-        self._forget_entries(self._gpu_nodes.pop(name, None))
+        old = self._gpu_nodes.pop(name, None)
+        self._forget_entries(old)
+        self._release_dropped(old, {})
         self._cards_changed(name)
 
     def pod_upserted(self, pod: PodFacts) -> None:
         old = self.pod(pod.key)
         if old is not None and (old.node != pod.node or old.reservation != pod.reservation):
             self._drop_pod(pod.key)
+            if old.node != pod.node:
+                self._changed(old.node)
         if pod.reservation is not None:
             self._carriers.setdefault(pod.reservation, set()).add(pod.key)
             self.release(pod.reservation)
@@ -214,6 +216,11 @@ class Cluster:
         for reservation in gpu_node.ledger:
             if self._entries.get(reservation) == gpu_node.name:
                 del self._entries[reservation]
+
+    def _release_dropped(self, old: GpuNode | None, ledger: Mapping[str, Entry]) -> None:
+        """Ends the holds of entries that are dropped: no pod came of them, so there is nothing left to promise."""
+        for reservation in (old.ledger.keys() if old is not None else set()) - ledger.keys():
+            self.release(reservation)
 
     def _cards_changed(self, name: str) -> None:
         gpu_node = self._gpu_nodes.get(name)

@@ -27,10 +27,11 @@ class GpuNode:
 
 
 def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
-    """The facts of a raw `GPUNode`. `exclusive` is the installation's choice; a node may choose it for itself too."""
+    """The facts of a raw `GPUNode`. `exclusive` is the installation's choice; what a node's own mode says beats it."""
     metadata = raw["metadata"]
     spec = raw.get("spec") or {}
     status = raw.get("status") or {}
+    mode = spec.get("mode")
     entries, broken = decode_all(status.get("reservations") or {})
     return GpuNode(
         name=metadata["name"],
@@ -40,7 +41,7 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
             cards=_cards(spec, status),
             accel=_accel(status.get("accelVersions") or {}),
             injection=status.get("injection") or "env",
-            exclusive=exclusive or spec.get("mode") == EXCLUSIVE,
+            exclusive=exclusive if mode is None else mode == EXCLUSIVE,
         ),
         ledger=entries,
         broken=broken,

@@ -10,14 +10,15 @@ import contextlib
 import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import pytest
 
-from hack.devcluster.api import Api, ApiError
+from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.nodes import seed_nodes
 from hack.devcluster.operator import Operator
@@ -160,7 +161,7 @@ def pools(stage: Stage) -> Iterator[MakePool]:
         **capacity: Any,
     ) -> Pool:
         title = f"pool-{_RUN}-{next(_numbers)}"
-        here = [f"{title}-{letter}" for letter in itertools.islice(_letters(), len(made), len(made) + nodes)]
+        here = [f"{title}-{letter}" for letter in itertools.islice(_letters(), nodes)]
         specs = [
             NodeSpec(
                 name=node,
@@ -216,34 +217,34 @@ def _wait_known(stage: Stage, nodes: Sequence[str]) -> None:
 
     The API server tells of a node first, the webhooks' watches a moment later.
     """
+    tenant = Namespace(stage.api, "default") if stage.operator is not None else _probe_namespace(stage.api)
     listed = {node["metadata"]["name"]: node for node in stage.api.get("/api/v1/nodes")["items"]}
     for name in nodes:
         node = listed[name]
         largest = max((int(gb) for resource, gb in node["status"]["capacity"].items() if _is_card(resource)), default=0)
         if largest and not node["spec"].get("taints"):
             probe = pod("probe", {names.VRAM: str(largest)}, nodeSelector={"kubernetes.io/hostname": name})
-            until(f"the webhooks know {name}", _admitted_everywhere(stage, probe))
+            until(f"the webhooks know {name}", partial(_is_admitted, stage, probe, tenant))
+
+
+def _is_admitted(stage: Stage, manifest: Json, tenant: Namespace) -> bool:
+    return admitted(stage, manifest, tenant) == {True}
 
 
 def _is_card(resource: str) -> bool:
     return names.card_index(resource) is not None
 
 
-def _admitted_everywhere(stage: Stage, probe: dict[str, Any]) -> Callable[[], bool]:
-    """Whether a dry run of `probe` is admitted; by each webhook if they are ours."""
+def admitted(stage: Stage, manifest: Json, tenant: Namespace) -> set[bool]:
+    """Whether a dry run of a pod is admitted, as each webhook says that is ours; elsewhere as the API server says."""
     if stage.operator is not None:
         ports = webhook_ports(stage.api, stage.operator)
-        return lambda: all(port.mutate(probe, "default", dryRun=True).allowed for port in ports)
-    namespace = _probe_namespace(stage.api)
-
-    def admitted() -> bool:
-        try:
-            namespace.create(probe, dry_run=True)
-        except ApiError:
-            return False
-        return True
-
-    return admitted
+        return {port.mutate(manifest, tenant.name, dryRun=True).allowed for port in ports}
+    try:
+        tenant.create(manifest, dry_run=True)
+    except ApiError:
+        return {False}
+    return {True}
 
 
 def _probe_namespace(api: Api) -> Namespace:

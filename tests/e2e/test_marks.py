@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jsonpatch
@@ -31,7 +32,6 @@ pytestmark = pytest.mark.e2e
 
 _FORGED_ID = "a234567bcd"
 _CARD_0 = names.card_resource(0)
-_LABEL = f"metadata.labels[{names.RESERVATION}]"
 
 
 def _record(**changes: Any) -> str:
@@ -179,8 +179,8 @@ def test_a_copy_whose_record_was_removed_is_refused_when_its_ask_is_lost(
     bare = _copied(original, "bare")
     del bare["metadata"]["annotations"][names.PLACED]
     error = namespace.refusal(bare)
-    assert f"{_LABEL} is '{reservation(original)}'" in error.message
-    assert "asks for nothing" in error.message
+    assert error.details["causes"][0]["reason"] == "invalid_request"
+    assert namespace.find("Pod", "bare") is None
     wait_balanced(api, here.nodes)
 
 
@@ -230,10 +230,12 @@ def test_the_id_of_another_pod_on_a_running_pod_frees_nothing(api: Api, pool: Ma
     wait_balanced(api, here.nodes)
     stolen = reservation(namespace.get("Pod", "first"))
     namespace.merge("Pod", "second", {"metadata": {"labels": {names.RESERVATION: stolen}}})
-    for _ in range(3):
-        error = namespace.refusal(pod("next", {names.VRAM: "6"}, pool=here.name))
-        print(error.message)
-        assert "has 4 of 16 GB free" in error.message
+
+    def refusal() -> str:
+        return namespace.refusal(pod("next", {names.VRAM: "6"}, pool=here.name)).message
+
+    # Refused all the time, and in the end for the right number: the entry that lost its pod counts until it is dropped.
+    until("the ledger is right again", lambda: "has 4 of 16 GB free" in refusal())
     namespace.delete("Pod", "second")
     until("what it held is free", lambda: booked(api, here.node) == {0: 6})
     assert list(ledger(api, here.node)) == [stolen]
@@ -250,10 +252,7 @@ def test_a_second_run_on_its_own_output_changes_nothing(
     output = jsonpatch.apply_patch(sent, first.patch)
     assert list(ledger(api, here.node)) == [reservation(output)]
     for webhook in webhooks:
-        until(
-            "the webhook knows of the reservation",
-            lambda webhook=webhook: webhook.validate(output, namespace.name).allowed,
-        )  # type: ignore[misc]
+        until("the webhook knows of the reservation", partial(_valid, webhook, output, namespace))
         again = webhook.mutate(output, namespace.name)
         assert (again.allowed, again.patch) == (True, [])
     assert list(ledger(api, here.node)) == [reservation(output)]
@@ -462,10 +461,28 @@ def test_a_pod_of_zero_gpus_sees_none(pool: MakePool, namespace: Namespace) -> N
     namespace.running("client")
 
 
+def test_the_default_of_a_limit_range_does_not_come_back(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    default = {"type": "Container", "default": {names.NVIDIA_GPU: "1"}}
+    limits = {"kind": "LimitRange", "metadata": {"name": "gpu"}, "spec": {"limits": [default]}}
+    api.create(f"/api/v1/namespaces/{namespace.name}/limitranges", limits)
+    until("the default is in force", lambda: shares(namespace.create(pod("any", pool=here.name), dry_run=True)))
+    namespace.create(pod("chat", {names.VRAM: "6"}, pool=here.name))
+    (placed,) = namespace.running("chat")
+    resources = placed["spec"]["containers"][0]["resources"]
+    assert resources["limits"] == {_CARD_0: "6", names.NVIDIA_GPU: "0"}
+    assert resources["requests"] == resources["limits"]
+    wait_balanced(api, here.nodes)
+
+
+def _valid(webhook: WebhookPort, output: Json, namespace: Namespace) -> bool:
+    return webhook.validate(output, namespace.name).allowed
+
+
 def _copied(stored: Json, name: str) -> Json:
     """What `kubectl get -o yaml`, another name and `kubectl create` make of a pod."""
     copied = copy.deepcopy(stored)
-    for field in ("resourceVersion", "uid", "creationTimestamp", "managedFields"):
+    for field in ("namespace", "resourceVersion", "uid", "creationTimestamp", "managedFields"):
         copied["metadata"].pop(field, None)
     copied["metadata"]["name"] = name
     return copied

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -24,8 +25,16 @@ _LOOK_S = 0.2
 _JOIN_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class OwnStage(Stage):
+    """A stage whose processes may be killed, frozen and restarted. Whoever does so puts them right again."""
+
+    cluster: DevCluster
+    operator: Operator
+
+
 @contextlib.contextmanager
-def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 6.0) -> Iterator[Stage]:
+def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 6.0) -> Iterator[OwnStage]:
     """A cluster with an operator that gives a lost create up after `ttl_s`, so that tests need not wait long."""
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: these tests kill and restart processes of a cluster of their own")
@@ -34,7 +43,7 @@ def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 6.0) ->
         for process in operator.controllers:
             change_environment(process, PLACEMENT_UNCONFIRMED_TTL_SECONDS=str(ttl_s))
         with operator:
-            yield Stage(cluster, operator)
+            yield OwnStage(cluster, operator)
 
 
 def change_environment(process: Process, **variables: str) -> None:

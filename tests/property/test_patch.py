@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import jsonpatch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webhook.patch import APPEND, PathPart, PodPatch
@@ -18,7 +18,9 @@ KEYS = st.one_of(
 )
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=4))
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=3)), max_leaves=6
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=3)),
+    max_leaves=6,
 )
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
@@ -50,6 +52,7 @@ def steps(draw: st.DrawFn, pod: Any) -> Step | None:
             return draw(st.sampled_from(["set", "remove"])), tuple(path), draw(VALUES)
 
 
+@settings(deadline=None)
 @given(OBJECTS, st.data())
 def test_the_patch_applied_to_the_original_equals_the_copy(pod: dict[str, Any], data: st.DataObject) -> None:
     patch = PodPatch(pod)
@@ -66,6 +69,7 @@ def test_the_patch_applied_to_the_original_equals_the_copy(pod: dict[str, Any], 
     assert jsonpatch.apply_patch(pod, patch.ops) == patch.pod
 
 
+@settings(deadline=None)
 @given(OBJECTS, st.lists(KEYS, min_size=1, max_size=4), VALUES)
 def test_setting_twice_changes_once(pod: dict[str, Any], keys: list[str], value: Any) -> None:
     patch = PodPatch({"free": {}, **{key: part for key, part in pod.items() if key != "free"}})

@@ -128,14 +128,15 @@ constraints = st.sampled_from(
 # --- a second, slow reading of what may be placed -----------------------------------------------------------------
 
 
-def needed(asked: Ask, on: Card, wanted: Demand, *, exclusive: bool) -> int:
+def needed(asked: Ask, on: Card, wanted: Demand, state: NodeState) -> int:
     """GB of a card by the words of the design, with no line of the product."""
-    amounts = [WHOLE if wanted.policy is Policy.EXCLUSIVE else asked.amount, *asked.init]
-    gbs = []
-    for amount in amounts:
-        gb = amount.gb if amount.gb is not None else -(-on.budget_gb * (amount.percent or 0) // 100)
-        gbs.append(max(gb, on.budget_gb) if exclusive else max(1, int(gb)))
-    return max(gbs)
+    whole = state.inventory.exclusive or wanted.policy is Policy.EXCLUSIVE
+    least = on.budget_gb if whole else 1
+    return max(least, *(_in_gb(amount, on) for amount in (asked.amount, *asked.init)))
+
+
+def _in_gb(amount: Amount, on: Card) -> int:
+    return amount.gb if amount.gb is not None else int(-(-on.budget_gb * (amount.percent or 0) // 100))
 
 
 def ways(state: NodeState, wanted: Demand) -> Iterator[Mapping[int, int]]:
@@ -153,7 +154,7 @@ def ways(state: NodeState, wanted: Demand) -> Iterator[Mapping[int, int]]:
         booked: dict[int, int] = {}
         for each, given_cards in zip(wanted.asks, chosen, strict=True):
             for one in given_cards:
-                gb = needed(each, one, wanted, exclusive=state.inventory.exclusive)
+                gb = needed(each, one, wanted, state)
                 booked[one.index] = booked.get(one.index, 0) + gb
         yield booked
 
@@ -333,6 +334,7 @@ def test_waiting_helps_exactly_where_an_empty_node_would_do(snapshot: Snapshot, 
     assert verdict.can_wait is any(has_room(state, wanted) for state in emptied)
 
 
+@settings(deadline=None)
 @given(states("a"), demands())
 def test_a_choice_of_cards_lies_within_what_is_free(state: NodeState, wanted: Demand) -> None:
     shares = choose_cards(state, wanted)

@@ -43,7 +43,7 @@ def few(strategy: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[li
     return st.lists(strategy, max_size=most)
 
 
-namespaces = st.sampled_from(["red", "blue", "plain", "unseen"])
+namespaces = st.sampled_from(["red", "red", "red", "blue", "plain", "unseen"])
 pod_labels = record(app=st.sampled_from(["web", "db"]), version=maybe(st.sampled_from(["1", "2"])))
 amounts = st.sampled_from(["0", "1", "500m", "2", "100m"])
 resources = record(
@@ -85,10 +85,10 @@ pod_terms = record(
     mismatchLabelKeys=label_keys,
 )
 spread_constraints = record(
-    topologyKey=st.sampled_from(TOPOLOGIES),
+    topologyKey=st.sampled_from(["zone", "zone", HOSTNAME, "rack"]),
     maxSkew=st.integers(1, 2),
     whenUnsatisfiable=st.sampled_from(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
-    labelSelector=maybe(pod_selectors),
+    labelSelector=st.just({"matchLabels": {"app": "web"}}) | maybe(pod_selectors),
     matchLabelKeys=label_keys,
     minDomains=maybe(st.integers(1, 3)),
     nodeAffinityPolicy=maybe(st.sampled_from(["Honor", "Ignore"])),
@@ -149,31 +149,41 @@ def nodes(draw: st.DrawFn, index: int) -> Json:
     }
 
 
+ASKING = {
+    "containers": st.lists(containers, min_size=1, max_size=2),
+    "initContainers": few(init_containers),
+    "hostNetwork": st.booleans(),
+    "overhead": record(cpu=maybe(st.just("100m"))),
+}
+"""The parts of a pod that take something from its node."""
+
+ASKING_NOTHING = {
+    "containers": st.just([]),
+    "initContainers": st.just([]),
+    "hostNetwork": st.just(False),
+    "overhead": st.just({}),
+}
+
+
 @st.composite
-def pods(draw: st.DrawFn, name: str) -> Json:
+def pods(draw: st.DrawFn, name: str, asking: dict[str, st.SearchStrategy[Any]]) -> Json:
     affinity = {
         "podAffinity": {REQUIRED: draw(few(pod_terms))},
         "podAntiAffinity": {REQUIRED: draw(few(pod_terms))},
     }
     return {
         "metadata": {"name": name, "namespace": draw(namespaces), "labels": draw(pod_labels)},
-        "spec": {
-            "containers": draw(st.lists(containers, min_size=1, max_size=2)),
-            "initContainers": draw(few(init_containers)),
-            "hostNetwork": draw(st.booleans()),
-            "overhead": draw(record(cpu=maybe(st.just("100m")))),
-            "affinity": affinity,
-        },
+        "spec": {**draw(st.fixed_dictionaries(asking)), "affinity": affinity},
         "status": {"phase": "Pending"},
     }
 
 
 @st.composite
-def existing_pods(draw: st.DrawFn, index: int, node_count: int) -> Json:
+def existing_pods(draw: st.DrawFn, index: int, node_count: int, asking: dict[str, st.SearchStrategy[Any]]) -> Json:
     """A pod on a node or pinned to one, with what its label keys add merged into its selectors."""
-    pod = draw(pods(f"p{index}"))
+    pod = draw(pods(f"p{index}", asking))
     pod["metadata"]["uid"] = f"uid-{index}"
-    if draw(st.booleans()):
+    if draw(st.sampled_from([False, False, True])):
         pod["metadata"]["deletionTimestamp"] = "2026-11-30T10:00:00Z"
     node = f"n{draw(st.integers(0, node_count - 1))}"
     if draw(st.booleans()):
@@ -187,8 +197,8 @@ def existing_pods(draw: st.DrawFn, index: int, node_count: int) -> Json:
 
 
 @st.composite
-def incoming_pods(draw: st.DrawFn) -> Json:
-    pod = draw(pods("incoming"))
+def incoming_pods(draw: st.DrawFn, asking: dict[str, st.SearchStrategy[Any]]) -> Json:
+    pod = draw(pods("incoming", asking))
     pod["spec"] |= draw(
         record(
             nodeName=maybe(st.sampled_from(["n0", "n1"])),
@@ -204,11 +214,14 @@ def incoming_pods(draw: st.DrawFn) -> Json:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[Json], list[Json], Json]:
+def clusters(
+    draw: st.DrawFn, asking: dict[str, st.SearchStrategy[Any]], most_pods: int
+) -> tuple[list[Json], list[Json], Json]:
+    """Up to four nodes, the pods on them, and the pod that is to be placed."""
     count = draw(st.integers(1, 4))
     made = [draw(nodes(index)) for index in range(count)]
-    running = [draw(existing_pods(index, count)) for index in range(draw(st.integers(0, 5)))]
-    return made, running, draw(incoming_pods())
+    running = [draw(existing_pods(index, count, asking)) for index in range(draw(st.integers(0, most_pods)))]
+    return made, running, draw(incoming_pods(asking))
 
 
 # --- the model: the documentation, word by word --------------------------------------------------------------------
@@ -473,10 +486,7 @@ def product(made: list[Json], running: list[Json]) -> Snapshot:
     return Snapshot(states, NAMESPACES)
 
 
-@settings(max_examples=300, deadline=None)
-@given(clusters())
-def test_the_filters_agree_with_the_documentation(cluster: tuple[list[Json], list[Json], Json]) -> None:
-    made, running, pod = cluster
+def assert_agreement(made: list[Json], running: list[Json], pod: Json) -> None:
     snapshot = product(made, running)
     constraints = read_constraints(pod)
     peers = Peers.of(snapshot, constraints)
@@ -489,3 +499,15 @@ def test_the_filters_agree_with_the_documentation(cluster: tuple[list[Json], lis
         assert set(load_reasons) == model.load_reasons(node)
         assert admits_node(state.facts, constraints) == (not node_reasons)
         assert admits_load(state, constraints, peers) == (not load_reasons)
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(ASKING, 4))
+def test_all_filters_agree_with_the_documentation(cluster: tuple[list[Json], list[Json], Json]) -> None:
+    assert_agreement(*cluster)
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(ASKING_NOTHING, 8))
+def test_the_peers_of_a_pod_agree_with_the_documentation(cluster: tuple[list[Json], list[Json], Json]) -> None:
+    assert_agreement(*cluster)

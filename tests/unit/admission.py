@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -68,12 +67,14 @@ def gpu_node(name: str, *gbs: int, vendor: str = "nvidia", **status: Any) -> Jso
 
 
 def store(objects: ObjectStore, path: str, raw: Json) -> Json:
-    """Stores an object in the collection at `path` with its status, over one of its name."""
-    place = place_of(f"{path}/{raw['metadata']['name']}")
-    with suppress(RefusalError):
-        objects.create(place_of(path), raw)
-    objects.update(place, lambda _old: dict(raw))
-    return objects.update(place_of(f"{path}/{raw['metadata']['name']}/status"), lambda old: {**old, **_status(raw)})
+    """Stores an object in the collection at `path` with its status, over one of its name; the uid is the server's."""
+    body = {**raw, "metadata": {key: value for key, value in raw["metadata"].items() if key != "uid"}}
+    place = f"{path}/{raw['metadata']['name']}"
+    try:
+        objects.create(place_of(path), body)
+    except RefusalError:
+        objects.update(place_of(place), lambda _old: body)
+    return objects.update(place_of(f"{place}/status"), lambda old: {**old, **_status(raw)})
 
 
 def reservations(objects: ObjectStore, node: str) -> dict[str, str]:

@@ -63,6 +63,12 @@ def choice(state: NodeState, wanted: Demand) -> Chosen | None:
             id="exclusive-policy-takes-an-empty-card-whole",
         ),
         pytest.param(
+            node("n", cards(8, 24)),
+            demand(ask(10), policy=Policy.EXCLUSIVE),
+            [("main", 1, 24, 24)],
+            id="exclusive-policy-takes-a-card-that-is-large-enough",
+        ),
+        pytest.param(
             node("n", cards(24, 16), exclusive=True),
             demand(ask(4)),
             [("main", 1, 16, 16)],
@@ -153,6 +159,11 @@ def test_the_cards_are(state: NodeState, wanted: Demand, chosen: Chosen) -> None
         pytest.param(
             node("n", cards(24), exclusive=True), demand(ask(30)), id="larger-than-the-card-that-is-given-whole"
         ),
+        pytest.param(
+            node("n", cards(8, 24), ledger={"r": entry({1: 1})}),
+            demand(ask(10), policy=Policy.EXCLUSIVE),
+            id="exclusive-policy-and-only-a-card-that-is-too-small-empty",
+        ),
         pytest.param(node("n", cards(0), exclusive=True), demand(ask(WHOLE)), id="a-card-without-budget"),
         pytest.param(node("n", cards(24)), demand(ask(8, init=[30])), id="a-peak-that-does-not-fit"),
     ],
@@ -173,10 +184,12 @@ def test_a_choice_is_changed_where_it_leaves_no_room_for_a_later_container() -> 
     ]
 
 
-def test_the_search_ends_on_a_node_where_many_containers_nearly_fit() -> None:
-    asks = [ask(51 + number % 3, 4, f"c{number:02}") for number in range(12)]
-    distinct = node("n", cards(*range(300, 316)))
-    assert choose_cards(distinct, demand(*asks, ask(299, 16, "last"))) is None
+def test_the_search_ends_on_a_node_of_many_unlike_cards_where_the_containers_nearly_fit() -> None:
+    # Each card has room for one share of 60 GB: four containers with four cards each fit, and five do not.
+    state = node("n", cards(*range(100, 116)))
+    asks = [ask(60, 4, f"c{number}") for number in range(5)]
+    assert choose_cards(state, demand(*asks[:4])) is not None
+    assert choose_cards(state, demand(*asks)) is None
 
 
 def test_many_equal_cards_are_one_choice() -> None:

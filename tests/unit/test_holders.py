@@ -20,8 +20,9 @@ def test_pods_of_the_callers_namespace_are_named_the_largest_first_and_others_ar
     )
 
 
-def test_who_holds_another_card_only_is_not_named() -> None:
-    assert holders_of(node("n", cards(24, 24), pods=[holder("a", {1: 9})]), 0, "models") == Holders()
+def test_who_holds_no_card_or_another_one_is_not_named() -> None:
+    pods = [holder("a", {1: 9}), holder("web", {})]
+    assert holders_of(node("n", cards(24, 24), pods=pods), 0, "models") == Holders()
 
 
 def test_a_pod_and_its_reservation_are_one_holder() -> None:

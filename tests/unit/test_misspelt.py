@@ -97,6 +97,7 @@ def test_an_amount_for_a_container_that_does_not_exist_is_refused_with_those_tha
         pytest.param(a_pod().limited_to({"kamiwaza.ai/vram-gb-gpu-0": "6"}), id="our-per-card-resource"),
         pytest.param(a_pod().annotated("kamiwaza.ai/model-name", "llama"), id="another-key-of-kamiwaza"),
         pytest.param(a_pod().annotated("kamiwaza.ai/owner", "me"), id="a-key-as-short-as-ours"),
+        pytest.param(a_pod().annotated("kamiwaza.ai/grafana-dashboard", "7"), id="a-key-that-begins-like-ours"),
         pytest.param(a_pod().label("kamiwaza.ai/gpu", "true"), id="a-label-of-other-software"),
         pytest.param(a_pod().limited_to({"kamiwaza.ai/token": "1"}), id="a-resource-of-other-software"),
         pytest.param(a_pod().annotated("example.com/vram-gbs", "6"), id="a-key-of-another-domain"),

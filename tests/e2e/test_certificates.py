@@ -1,0 +1,129 @@
+"""The serving certificate comes back when it is lost, and is renewed while pods are being created."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controller.authority import Issued, issue, server_names
+from hack.devcluster.chart import NAMESPACE
+from hack.devcluster.health import HOST
+from shared.api import names
+from tests.e2e.conftest import MakePool
+from tests.e2e.creates import Outcome, create, steady_creates
+from tests.e2e.kube import Namespace, pod, until
+from tests.e2e.trouble import OwnStage, change_environment, own_stage
+from tests.e2e.trust import (
+    CONFIGURATIONS,
+    SECRET,
+    always_trusted,
+    bundles,
+    merge_secret,
+    secret_entry,
+    serves_everywhere,
+)
+
+pytestmark = pytest.mark.e2e
+
+_LIFE = timedelta(days=90)
+_INFORMED_S = 2.0
+"""In this time the API server has learnt of a bundle that it has stored; nothing tells when it has."""
+
+
+def _issued(*extra: str, age: timedelta = timedelta()) -> Issued:
+    return issue(server_names("placement-operator-webhook", NAMESPACE, extra), datetime.now(UTC) - age, _LIFE)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[OwnStage]:
+    with own_stage() as stage:
+        yield stage
+
+
+def test_a_deleted_secret_is_made_anew_and_trusted(stage: OwnStage, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(24)
+    old = secret_entry(stage.api, "ca.crt")
+    stage.api.delete(SECRET)
+    until("both configurations trust another authority", lambda: old not in bundles(stage.api))
+    _wait_in_use(stage)
+    _wait_placing(namespace, here.name)
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        pytest.param(None, id="wiped"),
+        pytest.param(base64.b64encode(_issued(HOST).authority).decode(), id="somebody-elses"),
+    ],
+)
+def test_a_spoilt_ca_bundle_is_repaired(
+    stage: OwnStage, pool: MakePool, namespace: Namespace, bundle: str | None
+) -> None:
+    here = pool(24)
+    for path in CONFIGURATIONS:
+        webhooks = stage.api.get(path)["webhooks"]
+        spoilt = [{**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": bundle}} for webhook in webhooks]
+        stage.api.merge(path, {"webhooks": spoilt})
+    _wait_in_use(stage)
+    _wait_placing(namespace, here.name)
+
+
+def _grow_old(stage: OwnStage) -> None:
+    """Serves a certificate that is past two thirds of its life, from an authority that is trusted already."""
+    old = _issued(HOST, age=_LIFE * 0.9)
+    merge_secret(stage.api, {"ca.crt": secret_entry(stage.api, "ca.crt").encode() + old.authority})
+    until("its authority is trusted", lambda: all(old.authority.decode() in bundle for bundle in bundles(stage.api)))
+    time.sleep(_INFORMED_S)
+    merge_secret(stage.api, {"tls.crt": old.certificate, "tls.key": old.key})
+
+
+def _want_another_name(stage: OwnStage) -> None:
+    """Restarts the controller with a name that the certificate does not hold yet."""
+    controller = stage.operator.controller
+    change_environment(controller, PLACEMENT_EXTRA_SANS=f"{HOST},placement.example")
+    controller.restart()
+
+
+@pytest.mark.parametrize(
+    "cause", [pytest.param(_grow_old, id="near-its-end"), pytest.param(_want_another_name, id="name-missing")]
+)
+def test_a_renewal_fails_no_create(
+    stage: OwnStage, pool: MakePool, namespace: Namespace, cause: Callable[[OwnStage], None]
+) -> None:
+    here = pool(80, 80)
+    before = secret_entry(stage.api, "tls.crt")
+    with steady_creates(namespace, here.name) as stream, always_trusted(stage):
+        cause(stage)
+        until("a successor is made", lambda: secret_entry(stage.api, "next.crt"))
+        until("it comes into use", lambda: not secret_entry(stage.api, "next.crt"))
+        _wait_in_use(stage)
+        after_exchange = len(stream.creates)
+        until("pods are created after the exchange", lambda: len(stream.creates) > after_exchange + 4)
+    assert secret_entry(stage.api, "tls.crt") != before
+    assert stream.not_admitted() == []
+
+
+def _wait_in_use(stage: OwnStage) -> None:
+    """Waits until the webhooks serve what the Secret holds, and all configurations trust what it says."""
+    operator = stage.operator
+    until("every webhook serves the Secret's certificate", lambda: serves_everywhere(operator, _stored(stage)))
+    until("all configurations hold the Secret's bundle", lambda: set(bundles(stage.api)) == {_trusted(stage)})
+
+
+def _stored(stage: OwnStage) -> str:
+    return secret_entry(stage.api, "tls.crt")
+
+
+def _trusted(stage: OwnStage) -> str:
+    return secret_entry(stage.api, "ca.crt")
+
+
+def _wait_placing(namespace: Namespace, pool: str) -> None:
+    """Waits until a model pod is let in."""
+    manifest = pod("model", {names.VRAM: "6"}, pool=pool)
+    until("a pod is placed", lambda: create(namespace, manifest).outcome is Outcome.ADMITTED)
+    namespace.running("model")

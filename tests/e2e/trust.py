@@ -1,0 +1,93 @@
+"""Certificates: what each webhook serves, and what the API server is told to trust."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+
+from hack.devcluster.api import Api, Json
+from hack.devcluster.chart import NAMESPACE
+from hack.devcluster.health import HOST
+from hack.devcluster.operator import Operator
+from hack.devcluster.processes import Process
+from tests.e2e.trouble import OwnStage, repeatedly
+
+SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/placement-operator-webhook-tls"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CONFIGURATIONS = (
+    f"{_ADMISSION}/mutatingwebhookconfigurations/zz-placement-operator",
+    f"{_ADMISSION}/validatingwebhookconfigurations/placement-operator",
+)
+
+_TIMEOUT_S = 5.0
+_PROBE_S = 0.2
+
+
+def secret_entry(api: Api, key: str) -> str:
+    """An entry of the serving Secret as text; empty if it is not there."""
+    return base64.b64decode((api.get(SECRET).get("data") or {}).get(key) or "").decode()
+
+
+def merge_secret(api: Api, entries: dict[str, bytes]) -> Json:
+    """Writes entries of the serving Secret."""
+    return api.merge(SECRET, {"data": {key: base64.b64encode(value).decode() for key, value in entries.items()}})
+
+
+def bundles(api: Api) -> list[str]:
+    """The `caBundle` of every webhook of both configurations as text."""
+    return [
+        base64.b64decode(webhook["clientConfig"].get("caBundle") or "").decode()
+        for path in CONFIGURATIONS
+        for webhook in api.get(path)["webhooks"]
+    ]
+
+
+def served(process: Process) -> str:
+    """The certificate that a new connection to a webhook is shown."""
+    return ssl.get_server_certificate(_address(process), timeout=_TIMEOUT_S)
+
+
+def serves_everywhere(operator: Operator, certificate: str) -> bool:
+    """Whether every webhook shows this certificate."""
+    return all(served(process).split() == certificate.split() for process in operator.webhooks)
+
+
+@contextlib.contextmanager
+def always_trusted(stage: OwnStage) -> Iterator[None]:
+    """Connects to every webhook all the time while the context lasts; fails the test if one is not trusted.
+
+    The API server's own connections live long, so that a certificate it would not accept shows late.
+    """
+    distrusted: set[str] = set()
+
+    def probe() -> None:
+        for bundle in set(bundles(stage.api)):
+            for process in stage.operator.webhooks:
+                try:
+                    _shake_hands(process, bundle)
+                except ssl.SSLCertVerificationError as error:
+                    distrusted.add(f"{process.name}: {error}")
+                except OSError:
+                    # It is down, which is no matter of trust.
+                    continue
+
+    with repeatedly(probe, _PROBE_S):
+        yield
+    assert not distrusted
+
+
+def _shake_hands(process: Process, bundle: str) -> None:
+    context = ssl.create_default_context(cadata=bundle)
+    with (
+        socket.create_connection(_address(process), timeout=_TIMEOUT_S) as connection,
+        context.wrap_socket(connection, server_hostname=HOST),
+    ):
+        return
+
+
+def _address(process: Process) -> tuple[str, int]:
+    assert process.env is not None
+    return HOST, int(process.env["PLACEMENT_LISTEN_PORT"])

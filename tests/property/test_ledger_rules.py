@@ -1,0 +1,107 @@
+"""Whatever was missed, repeated or seen in another order, the ledger ends as the pods say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.ledger_rules import Review, Sightings, review_ledger
+from shared.core.ledger import Entry
+from shared.core.pods import PodFacts
+from tests.unit.core_builders import entry
+
+TTL_S = 20.0
+IDS = ("aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc", "no id")
+
+shares = st.dictionaries(st.integers(0, 1), st.integers(1, 9), max_size=2)
+entries = st.dictionaries(st.integers(0, 1), st.integers(1, 9), min_size=1, max_size=2).map(entry)
+ledgers = st.dictionaries(st.sampled_from(IDS[:3]), entries, max_size=3)
+pods = st.builds(
+    PodFacts,
+    key=st.sampled_from(["pod-1", "pod-2", "pod-3"]),
+    namespace=st.sampled_from(["models", "other"]),
+    name=st.just("pod"),
+    node=st.just("node"),
+    bound=st.booleans(),
+    shares=shares.map(lambda each: tuple(sorted(each.items()))),
+    reservation=st.one_of(st.none(), st.sampled_from(IDS)),
+    created=st.sampled_from(["", "2026-11-30T10:00:00Z", "2026-11-30T10:00:01Z"]),
+)
+views = st.lists(pods, max_size=4).map(lambda each: {pod.key: pod for pod in each})
+
+
+def applied(ledger: Mapping[str, Entry], review: Review, gone: bool = False) -> dict[str, Entry]:
+    """The ledger after the changes of a review, and if `gone` without the overdue ones that no pod was found for."""
+    changes = {**review.changes, **(dict.fromkeys(review.overdue) if gone else {})}
+    merged = {**ledger, **changes}
+    return {reservation: each for reservation, each in merged.items() if each is not None}
+
+
+def expected(view: Mapping[str, PodFacts]) -> dict[str, tuple[str, tuple[tuple[int, int], ...]]]:
+    """By id, namespace and shares of the oldest pod that carries it."""
+    holding = [pod for pod in view.values() if pod.shares and pod.reservation in IDS[:3]]
+    oldest: dict[str, PodFacts] = {}
+    for pod in sorted(holding, key=lambda pod: (pod.created, pod.key), reverse=True):
+        oldest[str(pod.reservation)] = pod
+    return {reservation: (pod.namespace, pod.shares) for reservation, pod in oldest.items()}
+
+
+@settings(deadline=None)
+@given(
+    ledgers,
+    st.lists(st.tuples(views, ledgers, st.floats(0, 30), st.booleans(), st.booleans()), max_size=6),
+    views,
+)
+def test_any_history_converges_to_what_the_pods_say(
+    ledger: dict[str, Entry],
+    history: list[tuple[dict[str, PodFacts], dict[str, Entry], float, bool, bool]],
+    final: dict[str, PodFacts],
+) -> None:
+    seen, now = Sightings(), 0.0
+    for view, written, passed_s, write_succeeds, new_leader in history:
+        now += passed_s
+        if new_leader:
+            seen = Sightings()
+        ledger = {**ledger, **written}
+        review = review_ledger(ledger, view, seen, now, TTL_S)
+        if write_succeeds:
+            ledger = applied(ledger, review, gone=True)
+    for _ in range(2):
+        review = review_ledger(ledger, final, seen, now, TTL_S)
+        ledger = applied(ledger, review, gone=True)
+        now += TTL_S
+    assert {each: (entry.namespace, entry.shares) for each, entry in ledger.items()} == expected(final)
+    assert review_ledger(ledger, final, seen, now, TTL_S) == Review({}, (), None)
+
+
+@settings(deadline=None)
+@given(ledgers, views)
+def test_one_review_after_another_changes_nothing_more(ledger: dict[str, Entry], view: dict[str, PodFacts]) -> None:
+    seen = Sightings()
+    ledger = applied(ledger, review_ledger(ledger, view, seen, 0.0, TTL_S))
+    again = review_ledger(ledger, view, seen, 0.0, TTL_S)
+    assert again.changes == {}
+    assert again.overdue == ()
+
+
+@settings(deadline=None)
+@given(ledgers, views, st.floats(0, TTL_S - 1))
+def test_a_live_pod_never_loses_its_entry_and_a_young_entry_is_never_dropped(
+    ledger: dict[str, Entry], view: dict[str, PodFacts], passed_s: float
+) -> None:
+    seen = Sightings()
+    review_ledger(ledger, view, seen, 0.0, TTL_S)
+    review = review_ledger(ledger, view, seen, passed_s, TTL_S)
+    assert [each for each, change in review.changes.items() if change is None] == []
+    assert review.overdue == ()
+
+
+@settings(deadline=None)
+@given(ledgers, st.lists(pods, max_size=4, unique_by=lambda pod: pod.key))
+def test_the_order_of_the_pods_makes_no_difference(ledger: dict[str, Entry], each: list[PodFacts]) -> None:
+    def review(order: list[PodFacts]) -> Review:
+        return review_ledger(ledger, {pod.key: pod for pod in order}, Sightings(), 0.0, TTL_S)
+
+    assert review(each) == review(each[::-1])

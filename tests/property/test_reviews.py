@@ -1,0 +1,172 @@
+"""Hostile reviews: whatever is sent, the webhook answers properly and lives on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import jsonpatch
+import orjson
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from shared.api import names
+from tests.property.asking_pods import asking_pods
+from tests.unit.test_app import Site, a_site, review
+
+PATHS = st.sampled_from(["/mutate", "/validate"])
+KEYS = st.one_of(
+    st.sampled_from(
+        [
+            "apiVersion", "kind", "request", "uid", "object", "metadata", "labels", "annotations", "spec", "containers",
+            "initContainers", "name", "env", "resources", "limits", "requests", "affinity", names.VRAM, names.RESERVATION,
+            names.PLACED, "nvidia.com/gpu", names.card_resource(0),
+        ]
+    ),
+    st.text(max_size=3),
+)  # fmt: skip
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "1", "6", "main", "In", "Always", "all", "aaaaaaaaaa", "t4", "metadata.name", '{"changed":[{}]}']),
+    st.text(max_size=4),
+)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=4)), max_leaves=12
+)
+OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a/b", "uid": "uid-rs", "controller": True}]
+
+Spot: TypeAlias = tuple[str | int, ...]
+
+
+class Visitor:
+    """Sends requests to one site for the whole module: starting it takes longer than a review."""
+
+    def __init__(self, runner: asyncio.Runner, site: Site) -> None:
+        self._runner = runner
+        self._site = site
+
+    def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        async def send() -> tuple[int, bytes]:
+            answer = await self._site.post(path, body)
+            return answer.status, await answer.read()
+
+        return self._runner.run(send())
+
+    def place(self, pod: dict[str, Any]) -> dict[str, Any] | None:
+        """The pod as a dry run of the mutating webhook makes it, or None where it is refused."""
+        _, body = self.post("/mutate", orjson.dumps(review(pod, dryRun=True)))
+        response = orjson.loads(body)["response"]
+        return changed(pod, response) if response["allowed"] else None
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    with asyncio.Runner() as runner:
+        context = a_site(Path(tmp_path_factory.mktemp("fake")))
+        site = runner.run(context.__aenter__())
+        yield Visitor(runner, site)
+        runner.run(context.__aexit__(None, None, None))
+
+
+def changed(pod: Any, response: dict[str, Any]) -> Any:
+    if "patch" not in response:
+        return pod
+    assert response["patchType"] == "JSONPatch"
+    return jsonpatch.apply_patch(pod, orjson.loads(base64.b64decode(response["patch"])))
+
+
+def check_answer(pod: Any, status: int, body: bytes) -> None:
+    """An answer to a valid envelope: a well-formed AdmissionReview that admits or refuses."""
+    assert status == 200
+    answer = orjson.loads(body)
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response = answer["response"]
+    assert response["uid"] == "uid-1"
+    if response["allowed"]:
+        changed(pod, response)
+        return
+    assert (response["status"]["code"], response["status"]["reason"]) == (403, "Forbidden")
+    assert 1 <= len(response["status"]["details"]["causes"]) <= 16
+    assert b"retryAfterSeconds" not in body
+
+
+@settings(deadline=None)
+@given(path=PATHS, body=st.one_of(st.binary(max_size=40), JSON.map(orjson.dumps)))
+def test_a_body_that_is_anything_is_a_client_error(visitor: Visitor, path: str, body: bytes) -> None:
+    status, _ = visitor.post(path, body)
+    assert 400 <= status < 500
+
+
+@settings(deadline=None)
+@given(path=PATHS, field=st.sampled_from(["apiVersion", "kind", "request"]), value=JSON)
+def test_an_envelope_with_anything_in_it_is_answered(visitor: Visitor, path: str, field: str, value: Any) -> None:
+    status, _ = visitor.post(path, orjson.dumps({**review({}), field: value}))
+    assert status == 200 or 400 <= status < 500
+
+
+@settings(deadline=None)
+@given(path=PATHS, value=JSON, field=st.sampled_from(["uid", "resource", "operation", "namespace", "dryRun", "subResource"]))
+def test_a_request_with_anything_in_it_is_answered(visitor: Visitor, path: str, field: str, value: Any) -> None:
+    status, _ = visitor.post(path, orjson.dumps(review({}, **{field: value})))
+    assert status == 200 or 400 <= status < 500
+
+
+@settings(deadline=None)
+@given(path=PATHS, pod=st.dictionaries(KEYS, JSON, max_size=4), dry_run=st.booleans())
+@example(path="/validate", pod={"metadata": {"labels": {names.RESERVATION: "aaaaaaaaaa"}}}, dry_run=False)
+@example(path="/mutate", pod={"metadata": {"ownerReferences": OWNER}, "spec": [1]}, dry_run=False)
+@example(path="/mutate", pod={"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}, dry_run=True)
+@example(
+    path="/mutate",
+    pod={"spec": {"containers": [None, {"name": "main", "resources": {"limits": {"nvidia.com/gpu": 0}}}]}},
+    dry_run=True,
+)
+def test_anything_for_a_pod_is_answered(visitor: Visitor, path: str, pod: dict[str, Any], dry_run: bool) -> None:
+    body = orjson.dumps(review(pod, dryRun=dry_run))
+    check_answer(orjson.loads(body)["request"]["object"], *visitor.post(path, body))
+
+
+@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@given(path=PATHS, pod=asking_pods(), placed=st.booleans(), dry_run=st.booleans(), data=st.data())
+def test_a_pod_with_one_thing_replaced_by_anything_is_answered(
+    visitor: Visitor, path: str, pod: dict[str, Any], placed: bool, dry_run: bool, data: st.DataObject
+) -> None:
+    pod = (visitor.place(pod) if placed else None) or pod
+    spot = data.draw(st.sampled_from(list(spots(pod))), label="where")
+    pod = replaced(pod, spot, data.draw(JSON, label="what"))
+    body = orjson.dumps(review(pod, dryRun=dry_run))
+    check_answer(orjson.loads(body)["request"]["object"], *visitor.post(path, body))
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+def test_a_pod_nested_deeper_than_any_is_answered(visitor: Visitor, path: str) -> None:
+    nested = b'{"spec":' * 300 + b"{}" + b"}" * 300
+    body = orjson.dumps(review({})).replace(b'"object":{}', b'"object":' + nested)
+    check_answer(orjson.loads(nested), *visitor.post(path, body))
+
+
+def spots(value: Any, at: Spot = ()) -> Iterator[Spot]:
+    """Every path in a pod but the root."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from spots(item, (*at, key))
+
+
+def replaced(pod: dict[str, Any], spot: Spot, value: Any) -> dict[str, Any]:
+    result: Any = deepcopy(pod)
+    parent = result
+    for part in spot[:-1]:
+        parent = parent[part]
+    parent[spot[-1]] = value
+    pod = result
+    return pod
+

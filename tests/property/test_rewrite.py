@@ -1,0 +1,154 @@
+"""A placement touches what it may touch, can be taken off again, and is recognised as itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonpatch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from shared.core.cards import Vendor
+from shared.core.constraints import read_constraints
+from shared.core.demand import REPLACED_RESOURCES, read_pod
+from shared.core.invalid import InvalidRequest
+from shared.core.placement import Placed, place
+from shared.core.pods import pinned_node
+from tests.builders import a_node
+from tests.property.asking_pods import asking_pods
+from tests.unit.core_builders import cards, cluster, node
+from tests.unit.rewriting import ID, injecting, without_empty
+from webhook.marks import booked_shares, is_marked, reservation_of, strip
+from webhook.patch import PodPatch
+from webhook.rewrite import rewrite
+
+CLUSTER = cluster(
+    node("nvidia", cards(16, 24, 80), a_node("nvidia").labelled(zone="west")),
+    injecting(node("cdi", cards(40, 40), a_node("cdi").labelled(zone="east")), "cdi"),
+    node("amd", cards(64, 64, vendor=Vendor.AMD), a_node("amd").labelled(zone="west")),
+)
+CARD = re.compile(r"kamiwaza\.ai/vram-gb-gpu-[0-9]+")
+DEVICES = {"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]]:
+    """A pod, what became of it, where it is, and the containers that may use cards."""
+    pod = draw(asking_pods())
+    try:
+        demand = read_pod(pod).demand
+    except InvalidRequest:
+        demand = None
+    assume(demand is not None)
+    assert demand is not None
+    verdict = place(CLUSTER, demand, read_constraints(pod, without=REPLACED_RESOURCES.__contains__))
+    assume(isinstance(verdict, Placed))
+    assert isinstance(verdict, Placed)
+    patch = PodPatch(pod)
+    rewrite(patch, demand, verdict, CLUSTER.nodes[verdict.node], ID, draw(st.sampled_from([None, "nvidia"])))
+    users = [user for ask in demand.asks for user in (ask.container, *ask.init_containers)]
+    return pod, patch, verdict, tuple(users)
+
+
+def differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths at which two pods differ; containers and variables are addressed by name."""
+    if isinstance(old, list) and isinstance(new, list) and path[-1:] and path[-1] in {"containers", "initContainers"}:
+        assert [each["name"] for each in old] == [each["name"] for each in new]
+        for one, other in zip(old, new, strict=True):
+            yield from differences(one, other, (*path, one["name"]))
+    elif path[-1:] == ("env",):
+        before, after = ([each for each in env or () if each["name"] not in DEVICES] for env in (old, new))
+        if before != after:
+            yield path
+        for name in {each["name"] for each in (*(old or ()), *(new or ()))} & DEVICES:
+            if [each for each in old or () if each["name"] == name] != [
+                each for each in new or () if each["name"] == name
+            ]:
+                yield (*path, name)
+    elif (isinstance(old, dict) or old is None) and (isinstance(new, dict) or new is None):
+        for key in {**(old or {}), **(new or {})}:
+            yield from differences((old or {}).get(key), (new or {}).get(key), (*path, key))
+    elif old != new:
+        yield path
+
+
+def may_differ(path: tuple[str, ...], users: tuple[str, ...]) -> bool:
+    match path:
+        case ("metadata", "labels", "kamiwaza.ai/reservation") | ("metadata", "annotations", "kamiwaza.ai/placed"):
+            return True
+        case (
+            "spec",
+            "affinity",
+            "nodeAffinity",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "nodeSelectorTerms",
+        ):
+            return True
+        case ("spec", "runtimeClassName"):
+            return True
+        case ("spec", "containers" | "initContainers", name, "resources", "limits" | "requests", resource):
+            return name in users and (resource in REPLACED_RESOURCES or CARD.fullmatch(resource) is not None)
+        case ("spec", "containers" | "initContainers", name, "env", _variable):
+            return name in users
+    return False
+
+
+@settings(deadline=None)
+@given(placements())
+def test_nothing_but_what_a_placement_consists_of_is_touched(
+    made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
+) -> None:
+    pod, patch, _, users = made
+    assert [path for path in differences(pod, patch.pod) if not may_differ(path, users)] == []
+    assert pod["spec"].get("runtimeClassName") in (None, patch.pod["spec"].get("runtimeClassName"))
+
+
+@settings(deadline=None)
+@given(placements())
+def test_the_patch_gives_the_api_server_the_same_pod(
+    made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
+) -> None:
+    pod, patch, _, _ = made
+    assert jsonpatch.apply_patch(pod, patch.ops) == patch.pod
+
+
+@settings(deadline=None)
+@given(placements())
+def test_stripping_gives_back_what_the_user_wrote(
+    made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
+) -> None:
+    pod, patch, _, _ = made
+    back = PodPatch(patch.pod)
+    strip(back)
+    assert comparable(back.pod) == comparable(pod)
+    assert not is_marked(back.pod)
+
+
+@settings(deadline=None)
+@given(placements())
+def test_pod_ledger_and_pin_say_the_same(made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]]) -> None:
+    _, patch, placed, _ = made
+    assert reservation_of(patch.pod) == ID
+    assert booked_shares(patch.pod) == placed.booking
+    assert pinned_node(patch.pod["spec"]) == placed.node
+
+
+@settings(deadline=None)
+@given(placements())
+def test_a_pin_selects_its_node_and_no_other(made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]]) -> None:
+    pod, patch, placed, _ = made
+    before, after = read_constraints(pod), read_constraints(patch.pod)
+    assert [state.name for state in CLUSTER if after.select(state.facts)] == [placed.node]
+    assert before.select(CLUSTER.nodes[placed.node].facts)
+
+
+def comparable(pod: dict[str, Any]) -> Any:
+    """A pod without empty maps, its variables by name: one that was removed returns at the end of the list."""
+    plain = without_empty(pod)
+    for kind in ("containers", "initContainers"):
+        for container in plain["spec"].get(kind, ()):
+            if "env" in container:
+                container["env"] = sorted(container["env"], key=lambda variable: str(variable["name"]))
+    return plain

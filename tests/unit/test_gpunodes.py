@@ -1,0 +1,111 @@
+"""A `GPUNode` read into cards and ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.core.cards import Card, CardClass, Vendor
+from shared.core.ledger import summarise
+from shared.kube.gpunodes import gpu_node, summary_json
+from tests.unit.core_builders import cards, entry
+
+
+def _raw(spec: dict[str, Any]) -> dict[str, Any]:
+    card = {"index": 0, "uuid": "GPU-1", "vendor": "nvidia", "memoryMiB": 16384, "budgetGB": 16, "healthy": True}
+    metadata = {"name": "node", "uid": "1", "resourceVersion": "7"}
+    return {"metadata": metadata, "spec": spec, "status": {"cards": [card]}}
+
+
+@pytest.mark.parametrize(
+    ("mode", "installed", "exclusive"),
+    [
+        pytest.param(None, False, False, id="shared-by-installation"),
+        pytest.param(None, True, True, id="exclusive-by-installation"),
+        pytest.param("exclusive", False, True, id="exclusive-by-node"),
+        pytest.param("shared", True, False, id="shared-by-node"),
+    ],
+)
+def test_the_mode_of_a_node_beats_that_of_the_installation(mode: str | None, installed: bool, exclusive: bool) -> None:
+    spec = {} if mode is None else {"mode": mode}
+    assert gpu_node(_raw(spec), exclusive=installed).inventory.exclusive is exclusive
+
+
+@pytest.mark.parametrize(
+    ("wish", "budget_gb", "healthy"),
+    [
+        pytest.param({"headroomGB": 6}, 10, True, id="headroom"),
+        pytest.param({"headroomGB": 40}, 0, True, id="headroom-beyond-the-card"),
+        pytest.param({"cordoned": True}, 16, False, id="cordoned"),
+    ],
+)
+def test_what_the_admin_wishes_of_a_card_counts(wish: dict[str, Any], budget_gb: int, healthy: bool) -> None:
+    (card,) = gpu_node(_raw({"cards": [{"index": 0, **wish}]}), exclusive=False).inventory.cards
+    assert (card.budget_gb, card.healthy) == (budget_gb, healthy)
+
+
+def _read(**status: Any) -> Any:
+    raw = {"metadata": {"name": "node", "uid": "1", "resourceVersion": "7"}, "status": status}
+    return gpu_node(raw, exclusive=False)
+
+
+def test_an_object_without_a_status_is_a_node_without_cards() -> None:
+    read = gpu_node({"metadata": {"name": "node", "uid": "1", "resourceVersion": "7"}}, exclusive=False)
+    assert (read.name, read.uid, read.resource_version) == ("node", "1", "7")
+    assert read.inventory.cards == ()
+    assert read.inventory.injection == "env"
+    assert (read.ledger, read.broken, read.summary) == ({}, (), {})
+
+
+def test_a_card_is_read_with_all_that_is_said_of_it() -> None:
+    raw = {
+        "index": 1,
+        "uuid": "GPU-1",
+        "model": "Strix Halo",
+        "vendor": "amd",
+        "class": "unified",
+        "memoryMiB": 98304,
+        "budgetGB": 88,
+        "healthy": False,
+        "foreignGB": 3,
+    }
+    assert _read(cards=[raw]).inventory.cards == (
+        Card(1, "GPU-1", "Strix Halo", Vendor.AMD, CardClass.UNIFIED, 98304, 88, healthy=False, foreign_gb=3),
+    )
+
+
+def test_what_is_not_said_of_a_card_is_the_ordinary_case() -> None:
+    raw = {"index": 0, "uuid": "GPU-0", "vendor": "nvidia", "budgetGB": 16}
+    assert _read(cards=[raw]).inventory.cards == (
+        Card(0, "GPU-0", "", Vendor.NVIDIA, CardClass.DISCRETE, 0, 16, healthy=True, foreign_gb=0),
+    )
+
+
+def test_cards_stand_in_the_order_of_their_slots() -> None:
+    raw = [{"index": index, "uuid": f"GPU-{index}", "vendor": "nvidia", "budgetGB": 16} for index in (2, 0, 1)]
+    assert [card.index for card in _read(cards=raw).inventory.cards] == [0, 1, 2]
+
+
+def test_versions_and_injection_are_read_and_what_is_no_version_is_left_out() -> None:
+    read = _read(accelVersions={"rocm": "6.2", "cuda": "12.4", "level-zero": "new"}, injection="cdi")
+    assert read.inventory.accel == (("cuda", (12, 4)), ("rocm", (6, 2)))
+    assert read.inventory.injection == "cdi"
+
+
+def test_entries_that_cannot_be_read_are_told_apart() -> None:
+    read = _read(reservations={"aaaaaaaaaa": entry({0: 6}).encode(), "bbbbbbbbbb": "?"})
+    assert read.ledger == {"aaaaaaaaaa": entry({0: 6})}
+    assert read.broken == ("bbbbbbbbbb",)
+
+
+def test_the_sums_are_written_in_the_form_they_are_read_in() -> None:
+    summary = summary_json(summarise(cards(16, 24), {"aaaaaaaaaa": entry({0: 6})}))
+    assert summary == {
+        "budgetGB": 40,
+        "reservedGB": 6,
+        "freeGB": 34,
+        "largestFreeGB": 24,
+        "cards": "0: 6/16, 1: 0/24",
+    }
+    assert _read(summary=summary).summary == summary

@@ -1,0 +1,163 @@
+"""The keeper of the ledgers: equal to the pods, and never quicker than the API server's own word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.ledger_keeper import LedgerKeeper
+from shared.api import names
+from shared.kube import paths
+from shared.kube.errors import Unavailable
+from shared.kube.watches import Watches
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.fakes import faults
+from tests.fakes.apiserver import place_of
+from tests.fakes.serving import Served, eventually, serving
+from tests.unit.admission import Webhook, gpu_node, reservations, store
+from tests.unit.core_builders import entry
+
+ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
+LONG_S = 1000.0
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path) as both:
+        yield both
+
+
+@pytest.fixture
+async def process(served: Served) -> Webhook:
+    """A process that sees a node with a card of 16 GB."""
+    process = Webhook(served)
+    await process.see(a_node("t4"), gpu_node("t4", 16))
+    return process
+
+
+def keeper(served: Served, process: Webhook, ttl_s: float = LONG_S) -> LedgerKeeper:
+    return LedgerKeeper(served.client, process.cluster, process.ledger, ttl_s=ttl_s)
+
+
+def placed_pod(reservation: str = ID, gb: str = "6") -> PodBuilder:
+    resource = {names.card_resource(0): gb}
+    return a_pod().limited_to(resource).requesting(resource).label(names.RESERVATION, reservation).on("t4")
+
+
+def ledger(served: Served) -> set[str]:
+    return set(reservations(served.server.objects, "t4"))
+
+
+def lists(served: Served) -> int:
+    return sum(each.startswith(f"GET {paths.pods()}?") for each in served.server.requests)
+
+
+async def test_a_pod_without_an_entry_gets_it_back(process: Webhook, served: Served) -> None:
+    process.cluster.pod_upserted(placed_pod().facts())
+    await keeper(served, process).reconcile("t4")
+    assert ledger(served) == {ID}
+    assert process.free_gb("t4") == (10,)
+
+
+async def test_an_entry_whose_pod_is_gone_is_dropped_without_asking(process: Webhook, served: Served) -> None:
+    watching = keeper(served, process)
+    process.cluster.pod_upserted(placed_pod().facts())
+    await watching.reconcile("t4")
+    process.cluster.pod_deleted(placed_pod().facts().key)
+    await watching.reconcile("t4")
+    assert ledger(served) == set()
+    assert lists(served) == 0
+
+
+async def test_a_young_entry_is_left_alone(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    await keeper(served, process).reconcile("t4")
+    assert ledger(served) == {ID}
+
+
+async def test_an_overdue_entry_is_dropped_once_the_server_knows_no_pod(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert lists(served) == 1
+    assert ledger(served) == set()
+
+
+async def test_an_overdue_entry_whose_pod_the_watch_has_missed_stays(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    await process.ledger.reserve("t4", OTHER, entry({0: 6}))
+    store(served.server.objects, paths.pods("models"), placed_pod().raw())
+    await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == {ID}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_finished_pod_does_not_keep_an_overdue_entry(process: Webhook, served: Served, phase: str) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    store(served.server.objects, paths.pods("models"), placed_pod().in_phase(phase).raw())
+    await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == set()
+
+
+async def test_an_overdue_entry_stays_while_the_server_cannot_be_asked(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    served.server.fail(faults.respond(503, "?"), method="GET")
+    with pytest.raises(Unavailable):
+        await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == {ID}
+
+
+async def test_a_pod_that_arrives_while_the_server_is_asked_keeps_its_entry(
+    process: Webhook, served: Served
+) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+
+    async def arrive(request: Any, proceed: Any) -> Any:
+        answer = await proceed(request)
+        process.cluster.pod_upserted(placed_pod().facts())
+        return answer
+
+    served.server.fail(arrive, method="GET")
+    await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == {ID}
+
+
+async def test_a_ledger_that_is_true_is_not_written(process: Webhook, served: Served) -> None:
+    process.cluster.pod_upserted(placed_pod().facts())
+    watching = keeper(served, process)
+    await watching.reconcile("t4")
+    before = len(served.server.requests)
+    await watching.reconcile("t4")
+    assert len(served.server.requests) == before
+
+
+async def test_a_node_without_cards_has_no_ledger(process: Webhook, served: Served) -> None:
+    before = len(served.server.requests)
+    await keeper(served, process).reconcile("elsewhere")
+    assert len(served.server.requests) == before
+
+
+async def test_running_it_follows_pods_as_they_come_and_go(process: Webhook, served: Served) -> None:
+    broken = {"reservations": {"zzzzzzzzzz": "not an entry"}}
+    served.server.objects.update(
+        place_of(paths.status_of(paths.gpu_nodes("t4"))), lambda old: {**old, "status": {**old["status"], **broken}}
+    )
+    store(served.server.objects, paths.nodes(), a_node("t4").raw())
+    watches = Watches(served.client, process.cluster, exclusive=False)
+    watching = asyncio.create_task(watches.run())
+    await watches.synced()
+    keeping = asyncio.create_task(keeper(served, process).run())
+    await eventually(lambda: ledger(served) == set())
+    store(served.server.objects, paths.pods("models"), placed_pod().raw())
+    await eventually(lambda: ledger(served) == {ID})
+    await served.client.delete(paths.pods("models", "pod"))
+    await eventually(lambda: ledger(served) == set())
+    for task in (keeping, watching):
+        task.cancel()
+    await asyncio.gather(keeping, watching, return_exceptions=True)
+    process.cluster.pod_upserted(placed_pod().facts())
+    await asyncio.sleep(0)
+    assert ledger(served) == set()

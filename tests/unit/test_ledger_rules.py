@@ -1,0 +1,138 @@
+"""What a node's ledger should say, given its pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.ledger_rules import Review, Sightings, entry_of, review_ledger
+from shared.core.ledger import Entry, decode, owner_hash
+from shared.core.owners import OwnerRef
+from shared.core.pods import PodFacts
+from tests.unit.core_builders import entry, holder
+
+ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
+TTL_S = 20.0
+
+
+def pod(name: str = "pod", gb: int = 6, reservation: str | None = ID, created: str = "2026-11-30T10:00:00Z") -> PodFacts:
+    owner = OwnerRef("apps/v1", "ReplicaSet", "chat", "owner")
+    return replace(holder(name, {0: gb}, reservation=reservation, created=created), owner=owner)
+
+
+def review(
+    ledger: dict[str, Entry], *pods: PodFacts, seen: Sightings | None = None, now: float = 100.0
+) -> Review:
+    by_key = {each.key: each for each in pods}
+    return review_ledger(ledger, by_key, seen if seen is not None else Sightings(), now, TTL_S)
+
+
+def test_a_ledger_that_says_what_its_pods_say_stays() -> None:
+    assert review({ID: entry({0: 6})}, pod()) == Review({}, (), None)
+
+
+def test_a_young_entry_without_a_pod_waits_from_when_it_was_first_seen() -> None:
+    seen = Sightings()
+    old_by_its_own_word = entry({0: 6}, since=1)
+    assert review({ID: old_by_its_own_word}, seen=seen, now=100.0) == Review({}, (), TTL_S)
+    assert review({ID: old_by_its_own_word}, seen=seen, now=115.0) == Review({}, (), 5.0)
+
+
+def test_an_entry_whose_pod_did_not_come_in_time_is_overdue_and_not_yet_dropped() -> None:
+    seen = Sightings()
+    review({ID: entry({0: 6})}, seen=seen, now=100.0)
+    assert review({ID: entry({0: 6})}, seen=seen, now=120.0) == Review({}, (ID,), None)
+
+
+def test_a_new_leader_counts_from_when_it_saw_the_entry_itself() -> None:
+    review({ID: entry({0: 6})}, now=100.0)
+    assert review({ID: entry({0: 6})}, now=500.0) == Review({}, (), TTL_S)
+
+
+def test_the_wait_is_that_of_the_entry_which_is_due_first() -> None:
+    seen = Sightings()
+    review({ID: entry({0: 6})}, seen=seen, now=100.0)
+    assert review({ID: entry({0: 6}), OTHER: entry({0: 6})}, seen=seen, now=110.0).again_in_s == 10.0
+
+
+def test_an_entry_whose_pod_was_seen_and_is_gone_is_dropped_at_once() -> None:
+    seen = Sightings()
+    review({ID: entry({0: 6})}, pod(), seen=seen)
+    assert review({ID: entry({0: 6})}, seen=seen) == Review({ID: None}, (), None)
+
+
+def test_a_pod_that_comes_late_takes_its_entry_out_of_the_wait() -> None:
+    seen = Sightings()
+    review({ID: entry({0: 6})}, seen=seen, now=100.0)
+    assert review({ID: entry({0: 6})}, pod(), seen=seen, now=200.0) == Review({}, (), None)
+    assert seen.first_seen == {}
+
+
+def test_a_pod_without_an_entry_gets_it_back() -> None:
+    assert review({}, pod()).changes == {ID: entry_of(pod())}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(entry({0: 5}), id="other-gb"),
+        pytest.param(entry({1: 6}), id="another-card"),
+        pytest.param(entry({0: 6}, namespace="elsewhere"), id="another-namespace"),
+    ],
+)
+def test_an_entry_that_says_something_else_than_its_pod_is_corrected(wrong: Entry) -> None:
+    assert review({ID: wrong}, pod()).changes == {ID: entry_of(pod())}
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        pytest.param(pod(reservation=None), id="no-id"),
+        pytest.param(pod(reservation="mine"), id="not-an-id"),
+        pytest.param(replace(pod(), shares=()), id="no-share"),
+    ],
+)
+def test_a_pod_that_is_not_a_placed_one_gets_no_entry(carrier: PodFacts) -> None:
+    assert review({}, carrier) == Review({}, (), None)
+
+
+def test_of_two_pods_with_one_id_the_older_keeps_it() -> None:
+    young, old = pod("young", 9, created="2026-11-30T10:00:01Z"), pod("old", 6)
+    assert review({ID: entry({0: 6})}, young, old) == Review({}, (), None)
+    assert review({}, young, old).changes == {ID: entry_of(old)}
+
+
+def test_of_two_pods_of_one_moment_it_is_the_same_one_every_time() -> None:
+    pods = [pod("b", 6), pod("a", 9)]
+    assert review({}, *pods).changes == review({}, *reversed(pods)).changes == {ID: entry_of(pods[1])}
+
+
+def test_what_is_gone_from_ledger_and_pods_is_forgotten() -> None:
+    seen = Sightings()
+    review({ID: entry({0: 6}), OTHER: entry({0: 6})}, pod(), seen=seen)
+    review({}, seen=seen)
+    assert seen == Sightings()
+
+
+def test_an_entry_that_is_made_again_begins_its_wait_anew() -> None:
+    seen = Sightings()
+    review({ID: entry({0: 6})}, seen=seen, now=100.0)
+    review({}, seen=seen, now=110.0)
+    assert review({ID: entry({0: 6})}, seen=seen, now=119.0).again_in_s == TTL_S
+
+
+def test_the_entry_of_a_pod_is_one_that_can_be_read_back() -> None:
+    made = entry_of(pod())
+    assert decode(made.encode()) == made
+    assert made.owner_hash == owner_hash("owner")
+    assert made.since == 1_796_032_800
+
+
+@pytest.mark.parametrize("created", ["", "yesterday"])
+def test_a_pod_without_a_proper_age_counts_as_the_oldest(created: str) -> None:
+    assert entry_of(pod(created=created)).since == 0
+
+
+def test_a_bare_pod_has_the_hash_of_no_owner() -> None:
+    assert entry_of(replace(pod(), owner=None)).owner_hash == owner_hash("")

@@ -1,0 +1,215 @@
+"""Writes to a node's ledger: compare-and-swap, and what happens when they meet others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.core.ledger import Entry
+from shared.kube import paths
+from shared.kube.errors import Unavailable
+from shared.kube.gpunodes import GpuNode
+from tests.builders import a_node
+from tests.fakes import faults
+from tests.fakes.apiserver import place_of
+from tests.fakes.serving import Served, serving
+from tests.unit.admission import Webhook, gpu_node, reservations
+from tests.unit.core_builders import entry, holder
+
+ONE, TWO = "aaaaaaaaaa", "bbbbbbbbbb"
+STATUS = place_of(paths.status_of(paths.gpu_nodes("t4")))
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path) as both:
+        yield both
+
+
+@pytest.fixture
+async def process(served: Served) -> Webhook:
+    """A process that sees a node with a card of 16 GB."""
+    process = Webhook(served)
+    await process.see(a_node("t4"), gpu_node("t4", 16))
+    return process
+
+
+@pytest.fixture
+async def other(served: Served, process: Webhook) -> Webhook:
+    """Another process that saw the same."""
+    other = Webhook(served)
+    await other.see_stored(a_node("t4"))
+    return other
+
+
+def status(served: Served) -> dict[str, Any]:
+    found: dict[str, Any] = served.server.objects.get(place_of(paths.gpu_nodes("t4")))["status"]
+    return found
+
+
+def write_status(served: Served, **fields: Any) -> None:
+    """A write by somebody else, which no process has seen yet."""
+    served.server.objects.update(STATUS, lambda old: {**old, "status": {**old["status"], **fields}})
+
+
+def patches(served: Served) -> int:
+    return sum(each.startswith("PATCH") for each in served.server.requests)
+
+
+async def test_an_entry_is_recorded_with_the_sums_in_the_same_write(process: Webhook, served: Served) -> None:
+    assert await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert reservations(served.server.objects, "t4") == {ONE: entry({0: 6}).encode()}
+    assert status(served)["summary"] == {
+        "budgetGB": 16,
+        "reservedGB": 6,
+        "freeGB": 10,
+        "largestFreeGB": 10,
+        "cards": "0: 6/16",
+    }
+    assert patches(served) == 1
+    assert process.free_gb("t4") == (10,)
+
+
+async def test_cards_and_entries_of_others_stay(process: Webhook, served: Served) -> None:
+    cards = status(served)["cards"]
+    await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    await process.ledger.reserve("t4", TWO, entry({0: 6}))
+    assert set(reservations(served.server.objects, "t4")) == {ONE, TWO}
+    assert status(served)["cards"] == cards
+
+
+@pytest.mark.parametrize(
+    "node", [pytest.param("t4", id="no-room"), pytest.param("elsewhere", id="no-such-node")]
+)
+async def test_what_has_no_room_is_not_written(process: Webhook, served: Served, node: str) -> None:
+    assert not await process.ledger.reserve(node, ONE, entry({0: 17}))
+    assert patches(served) == 0
+
+
+async def test_ones_own_hold_does_not_stand_in_ones_way(process: Webhook) -> None:
+    process.cluster.hold(ONE, holder("promised", {0: 16}, node="t4"))
+    assert await process.ledger.reserve("t4", ONE, entry({0: 16}))
+
+
+async def test_the_hold_of_another_does(process: Webhook) -> None:
+    process.cluster.hold(TWO, holder("promised", {0: 16}, node="t4"))
+    assert not await process.ledger.reserve("t4", ONE, entry({0: 16}))
+
+
+async def test_after_a_conflict_it_writes_on_top_of_what_the_other_wrote(
+    process: Webhook, other: Webhook, served: Served
+) -> None:
+    await other.ledger.reserve("t4", TWO, entry({0: 10}))
+    assert await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert set(reservations(served.server.objects, "t4")) == {ONE, TWO}
+    assert status(served)["summary"]["reservedGB"] == 16
+    assert process.free_gb("t4") == (0,)
+
+
+async def test_after_a_conflict_that_took_the_room_it_is_not_written(
+    process: Webhook, other: Webhook, served: Served
+) -> None:
+    await other.ledger.reserve("t4", TWO, entry({0: 11}))
+    assert not await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert set(reservations(served.server.objects, "t4")) == {TWO}
+
+
+async def test_cards_that_are_gone_are_forgotten(process: Webhook, served: Served) -> None:
+    await served.client.delete(paths.gpu_nodes("t4"))
+    assert not await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert process.cluster.gpu_node("t4") is None
+
+
+async def test_cards_that_vanish_between_a_conflict_and_the_read_are_forgotten(
+    process: Webhook, served: Served
+) -> None:
+    served.server.fail(faults.respond(409, '{"reason":"Conflict"}'), method="PATCH")
+    await served.client.delete(paths.gpu_nodes("t4"))
+    assert not await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert process.cluster.gpu_node("t4") is None
+
+
+async def test_an_error_is_the_callers_to_deal_with(process: Webhook, served: Served) -> None:
+    served.server.fail(faults.respond(500, "?"), method="PATCH")
+    with pytest.raises(Unavailable):
+        await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert await process.ledger.reserve("t4", ONE, entry({0: 6}))
+
+
+async def test_writes_of_one_process_to_one_node_do_not_conflict(process: Webhook, served: Served) -> None:
+    ids = [f"aaaaaaaaa{letter}" for letter in "abcdefgh"]
+    written = await asyncio.gather(*(process.ledger.reserve("t4", each, entry({0: 2})) for each in ids))
+    assert all(written)
+    assert patches(served) == len(ids)
+
+
+async def test_processes_that_write_at_once_never_exceed_the_budget(
+    process: Webhook, other: Webhook, served: Served
+) -> None:
+    ids = [f"aaaaaaaaa{letter}" for letter in "abcdefgh"]
+    written = await asyncio.gather(
+        *([process, other][number % 2].ledger.reserve("t4", each, entry({0: 3})) for number, each in enumerate(ids))
+    )
+    assert sum(written) == 5
+    assert status(served)["summary"]["reservedGB"] == 15
+
+
+async def test_amending_adds_corrects_and_drops(process: Webhook, served: Served) -> None:
+    for each in (ONE, TWO):
+        await process.ledger.reserve("t4", each, entry({0: 6}))
+    third = "cccccccccc"
+    await process.ledger.amend("t4", lambda _: {ONE: None, TWO: entry({0: 4}), third: entry({0: 1})})
+    assert reservations(served.server.objects, "t4") == {
+        TWO: entry({0: 4}).encode(),
+        third: entry({0: 1}).encode(),
+    }
+    assert status(served)["summary"]["freeGB"] == 11
+
+
+async def test_amending_writes_nothing_where_nothing_changes(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    await process.ledger.amend("t4", lambda _: {})
+    assert patches(served) == 1
+
+
+async def test_amending_mends_wrong_sums(process: Webhook, served: Served) -> None:
+    write_status(served, summary={"freeGB": 99})
+    await process.ledger.refresh("t4")
+    await process.ledger.amend("t4", lambda _: {})
+    assert status(served)["summary"]["freeGB"] == 16
+
+
+async def test_only_amending_drops_entries_that_cannot_be_read(process: Webhook, served: Served) -> None:
+    write_status(served, reservations={TWO: "not an entry"})
+    await process.ledger.refresh("t4")
+    await process.ledger.reserve("t4", ONE, entry({0: 6}))
+    assert set(reservations(served.server.objects, "t4")) == {ONE, TWO}
+    await process.ledger.amend("t4", lambda _: {})
+    assert set(reservations(served.server.objects, "t4")) == {ONE}
+
+
+async def test_amending_asks_again_with_the_newer_ledger_after_a_conflict(
+    process: Webhook, other: Webhook, served: Served
+) -> None:
+    await other.ledger.reserve("t4", TWO, entry({0: 6}))
+    seen: list[Mapping[str, Entry]] = []
+
+    def drop_all(known: GpuNode) -> dict[str, Entry | None]:
+        seen.append(known.ledger)
+        return {ONE: entry({0: 1}), **dict.fromkeys(known.ledger)}
+
+    await process.ledger.amend("t4", drop_all)
+    assert [set(ledger) for ledger in seen] == [set(), {TWO}]
+    assert set(reservations(served.server.objects, "t4")) == {ONE}
+
+
+async def test_amending_a_node_without_cards_does_nothing(process: Webhook, served: Served) -> None:
+    await process.ledger.amend("elsewhere", lambda _: {ONE: entry({0: 1})})
+    assert patches(served) == 0
+    await served.client.delete(paths.gpu_nodes("t4"))
+    await process.ledger.amend("t4", lambda _: {ONE: entry({0: 1})})
+    assert process.cluster.gpu_node("t4") is None

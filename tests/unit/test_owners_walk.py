@@ -1,0 +1,154 @@
+"""The walk from a pod's owner to the object that a person wrote."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.core.owners import OwnerRef
+from shared.kube.errors import Unavailable
+from shared.kube.owners import Owners
+from tests.fakes import faults
+from tests.fakes.serving import Served, serving
+from tests.unit.admission import store
+
+APPS = "/apis/apps/v1/namespaces/models"
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path) as both:
+        yield both
+
+
+def an_owner(served: Served, kind: str, name: str, above: OwnerRef | None = None, api: str = "apps/v1") -> OwnerRef:
+    """Stores an object that owns pods and returns the reference to it."""
+    metadata: dict[str, Any] = {"name": name}
+    if above is not None:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": above.api_version,
+                "kind": above.kind,
+                "name": above.name,
+                "uid": above.uid,
+                "controller": True,
+            }
+        ]
+    path = f"/apis/{api}/namespaces/models/{kind.lower()}s"
+    uid = store(served.server.objects, path, {"metadata": metadata, "spec": {}})["metadata"]["uid"]
+    return OwnerRef(api, kind, name, uid)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "api"),
+    [
+        pytest.param(("Deployment", "ReplicaSet"), "apps/v1", id="deployment"),
+        pytest.param(("CronJob", "Job"), "batch/v1", id="cron-job"),
+        pytest.param(("StatefulSet",), "apps/v1", id="stateful-set"),
+    ],
+)
+async def test_the_top_is_the_object_that_a_person_wrote(served: Served, kinds: tuple[str, ...], api: str) -> None:
+    top: OwnerRef | None = None
+    owner: OwnerRef | None = None
+    for kind in kinds:
+        owner = an_owner(served, kind, f"chat-{kind.lower()}", owner, api)
+        top = top or owner
+    assert owner is not None
+    assert await Owners(served.client).top("models", owner) == top
+
+
+async def test_the_walk_ends_at_an_owner_that_is_gone(served: Served) -> None:
+    gone = OwnerRef("apps/v1", "Deployment", "chat", "uid-gone")
+    owner = an_owner(served, "ReplicaSet", "chat-1", gone)
+    assert await Owners(served.client).top("models", owner) == gone
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        pytest.param(OwnerRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "chat", "uid"), id="an-unknown-kind"),
+        pytest.param(OwnerRef("apps/v1", "Deployment", "../secrets", "uid"), id="a-name-that-is-none"),
+    ],
+)
+async def test_the_walk_ends_at_what_cannot_be_read(served: Served, above: OwnerRef) -> None:
+    owner = an_owner(served, "ReplicaSet", "chat-1", above)
+    assert await Owners(served.client).top("models", owner) == above
+
+
+async def test_the_walk_ends_where_it_goes_round(served: Served) -> None:
+    first = an_owner(served, "ReplicaSet", "a")
+    second = an_owner(served, "ReplicaSet", "b", first)
+    raw = {
+        "metadata": {
+            "name": "a",
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "b", "uid": second.uid, "controller": True}
+            ],
+        }
+    }
+    store(served.server.objects, f"{APPS}/replicasets", raw)
+    assert await Owners(served.client).top("models", first) in {first, second}
+
+
+async def test_what_was_walked_once_is_remembered(served: Served) -> None:
+    owner = an_owner(served, "ReplicaSet", "chat-1", an_owner(served, "Deployment", "chat"))
+    owners = Owners(served.client)
+    first = await owners.top("models", owner)
+    before = len(served.server.requests)
+    assert await owners.top("models", owner) == first
+    assert len(served.server.requests) == before
+
+
+async def test_an_owner_that_could_not_be_read_is_not_remembered_as_the_top(served: Served) -> None:
+    missing = OwnerRef("apps/v1", "ReplicaSet", "chat-1", "uid-missing")
+    owners = Owners(served.client)
+    assert await owners.top("models", missing) == missing
+    before = len(served.server.requests)
+    await owners.top("models", missing)
+    assert len(served.server.requests) == before + 1
+
+
+async def test_a_server_that_is_away_is_an_error_and_not_an_end(served: Served) -> None:
+    owner = an_owner(served, "ReplicaSet", "chat-1")
+    owners = Owners(served.client)
+    served.server.fail(faults.respond(503, "?"), times=2)
+    with pytest.raises(Unavailable):
+        await owners.top("models", owner)
+    with pytest.raises(Unavailable):
+        await owners.is_gone("models", owner)
+
+
+async def test_an_owner_is_read_as_long_as_it_is_the_same_object(served: Served) -> None:
+    owner = an_owner(served, "Deployment", "chat")
+    owners = Owners(served.client)
+    read = await owners.read("models", owner)
+    assert read is not None
+    assert read["metadata"]["name"] == "chat"
+    assert await owners.read("models", OwnerRef("apps/v1", "Deployment", "chat", "uid-old")) is None
+    assert await owners.read("models", OwnerRef("apps/v1", "Deployment", "other", owner.uid)) is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "gone"),
+    [
+        pytest.param(OwnerRef("apps/v1", "Deployment", "chat", "uid-old"), True, id="replaced-by-another-of-its-name"),
+        pytest.param(OwnerRef("apps/v1", "Deployment", "other", "uid"), True, id="not-found"),
+        pytest.param(OwnerRef("example.org/v1", "Model", "chat", "uid"), False, id="of-an-unknown-kind"),
+        pytest.param(OwnerRef("apps/v1", "Deployment", "a/b", "uid"), False, id="of-a-name-that-is-none"),
+    ],
+)
+async def test_an_owner_is_gone_only_when_that_is_certain(served: Served, owner: OwnerRef, gone: bool) -> None:
+    an_owner(served, "Deployment", "chat")
+    assert await Owners(served.client).is_gone("models", owner) is gone
+
+
+async def test_an_owner_that_may_not_be_read_is_not_called_gone(served: Served) -> None:
+    owner = an_owner(served, "Deployment", "chat")
+    owners = Owners(served.client)
+    assert not await owners.is_gone("models", owner)
+    served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), times=2)
+    assert not await owners.is_gone("models", OwnerRef("apps/v1", "Deployment", "chat", "uid-old"))
+    assert await owners.read("models", owner) is None

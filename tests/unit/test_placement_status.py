@@ -1,0 +1,144 @@
+"""What a `ModelPlacement` says of its workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.placement_status import card_words, placement_status
+from shared.core.pods import PodFacts
+from tests.unit.core_builders import holder
+
+NOW, BEFORE = "2026-11-30T10:00:00Z", "2026-11-30T09:00:00Z"
+
+
+def pod(name: str = "chat-1", shares: dict[int, int] | None = None, running: bool = True) -> PodFacts:
+    return replace(holder(name, shares if shares is not None else {0: 6}, node="t4"), running=running)
+
+
+def refusal(since: str = BEFORE, waitable: bool = True, **fields: Any) -> dict[str, Any]:
+    return {"reason": "insufficient_capacity", "message": "no room", "since": since, "waitable": waitable, **fields}
+
+
+def status(
+    *pods: PodFacts, wanted: int = 1, refusals: dict[str, Any] | None = None, old: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return placement_status(pods, refusals or {}, wanted, old or {}, NOW)
+
+
+def condition(of: dict[str, Any], kind: str) -> dict[str, Any]:
+    (found,) = [each for each in of["conditions"] if each["type"] == kind]
+    condition: dict[str, Any] = found
+    return condition
+
+
+@pytest.mark.parametrize(
+    ("pods", "wanted", "refusals", "phase"),
+    [
+        pytest.param([pod()], 1, {}, "Running", id="all-run"),
+        pytest.param([pod(running=False)], 1, {}, "Placed", id="all-are-placed"),
+        pytest.param([pod(), pod("chat-2", running=False)], 2, {}, "Placed", id="some-run"),
+        pytest.param([pod()], 2, {}, "Placed", id="some-are-still-to-come"),
+        pytest.param([], 0, {}, "Placed", id="nothing-is-wanted"),
+        pytest.param([pod()], 2, {"a": refusal()}, "Failed", id="one-was-refused"),
+        pytest.param([], 1, {"a": refusal()}, "Failed", id="all-were-refused"),
+        pytest.param([pod(), pod("chat-2")], 1, {}, "Running", id="a-rollout-has-one-more"),
+    ],
+)
+def test_the_phase(pods: list[PodFacts], wanted: int, refusals: dict[str, Any], phase: str) -> None:
+    assert status(*pods, wanted=wanted, refusals=refusals)["phase"] == phase
+
+
+def test_the_newest_refusal_is_the_one_that_is_shown() -> None:
+    refusals = {"a": refusal(NOW, reason="vendor_mismatch", message="newer"), "b": refusal(BEFORE)}
+    shown = status(refusals=refusals)
+    assert (shown["reason"], shown["lastErrorCode"], shown["lastErrorMessage"]) == (
+        "vendor_mismatch",
+        "NoFitError",
+        "newer",
+    )
+
+
+def test_without_a_refusal_an_earlier_error_is_taken_away() -> None:
+    shown = status(pod())
+    assert (shown["reason"], shown["lastErrorCode"], shown["lastErrorMessage"]) == (None, None, None)
+
+
+def test_pods_that_hold_no_share_are_not_counted() -> None:
+    shown = status(pod(), pod("other", shares={}), wanted=2)
+    assert (shown["placed"], shown["wanted"]) == (1, 2)
+    assert [each["pod"] for each in shown["placements"]] == ["chat-1"]
+
+
+def test_each_placement_tells_pod_node_and_cards() -> None:
+    assert status(pod(shares={0: 6, 2: 8}))["placements"] == [
+        {"pod": "chat-1", "node": "t4", "cards": [{"index": 0, "gb": 6}, {"index": 2, "gb": 8}], "running": True}
+    ]
+
+
+def test_of_many_placements_the_first_ones_are_shown_and_all_are_counted() -> None:
+    pods = [pod(f"chat-{number:02}") for number in range(30)]
+    shown = status(*reversed(pods), wanted=30)
+    assert shown["placed"] == 30
+    assert [each["pod"] for each in shown["placements"]] == [f"chat-{number:02}" for number in range(20)]
+    assert shown["where"] == "t4 gpu-0 6 GB; t4 gpu-0 6 GB; t4 gpu-0 6 GB; and 27 more"
+
+
+def test_where_is_nowhere_for_a_workload_without_placements() -> None:
+    assert status()["where"] is None
+
+
+def test_where_stays_short_whatever_nodes_are_called() -> None:
+    pods = [replace(pod(f"chat-{number}"), node="n" * 200) for number in range(3)]
+    where = status(*pods, wanted=3)["where"]
+    assert len(where) == 256
+    assert where.endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ({0: 6}, "t4 gpu-0 6 GB"),
+        ({0: 20, 1: 20}, "t4 gpu-0,1 20 GB each"),
+        ({0: 20, 1: 8}, "t4 gpu-0 20 GB, gpu-1 8 GB"),
+    ],
+)
+def test_where_a_pod_is_in_words(shares: dict[int, int], words: str) -> None:
+    assert card_words(pod(shares=shares)) == words
+
+
+@pytest.mark.parametrize(
+    ("pods", "refusals", "placed", "waiting"),
+    [
+        pytest.param([pod()], {}, ("True", "AllPlaced"), ("False", "NothingToWaitFor"), id="placed"),
+        pytest.param([], {}, ("False", "Incomplete"), ("False", "NothingToWaitFor"), id="still-to-come"),
+        pytest.param([], {"a": refusal()}, ("False", "Refused"), ("True", "FullNow"), id="full-now"),
+        pytest.param(
+            [], {"a": refusal(waitable=False)}, ("False", "Refused"), ("False", "NothingToWaitFor"), id="never"
+        ),
+        pytest.param(
+            [],
+            {"a": refusal(waitable=False), "b": refusal(waitable=True)},
+            ("False", "Refused"),
+            ("True", "FullNow"),
+            id="one-of-two-can-wait",
+        ),
+    ],
+)
+def test_the_conditions(
+    pods: list[PodFacts], refusals: dict[str, Any], placed: tuple[str, str], waiting: tuple[str, str]
+) -> None:
+    shown = status(*pods, refusals=refusals)
+    for kind, expected in (("Placed", placed), ("Waiting", waiting)):
+        found = condition(shown, kind)
+        assert (found["status"], found["reason"]) == expected
+        assert found["lastTransitionTime"] == NOW
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    old = {"conditions": [{"type": "Placed", "status": "False", "lastTransitionTime": BEFORE}, {"type": "Waiting"}]}
+    assert condition(status(wanted=1, old=old), "Placed")["lastTransitionTime"] == BEFORE
+    assert condition(status(pod(), old=old), "Placed")["lastTransitionTime"] == NOW
+    assert condition(status(old=old), "Waiting")["lastTransitionTime"] == NOW

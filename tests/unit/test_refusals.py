@@ -1,0 +1,196 @@
+"""Refusals on their way into the `ModelPlacement` of the workload."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.core.invalid import InvalidRequest
+from shared.core.owners import OwnerRef
+from shared.core.refusal import Invalid, NoFit, Reason
+from shared.kube import paths
+from shared.kube.owners import Owners
+from tests.builders import PodBuilder, a_pod
+from tests.fakes import faults
+from tests.fakes.apiserver import place_of
+from tests.fakes.objects import RefusalError
+from tests.fakes.serving import Served, eventually, serving
+from tests.unit.admission import request
+from tests.unit.test_owners_walk import an_owner
+from webhook.refusals import RefusalReports
+
+FULL = NoFit(Reason.INSUFFICIENT_CAPACITY, "6 GB on one card", 1, can_wait=True)
+WRONG = Invalid.of(InvalidRequest("metadata.annotations[a]", "16GB", "is no amount", "write 16"))
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path) as both:
+        yield both
+
+
+@pytest.fixture
+async def reports(served: Served) -> AsyncIterator[RefusalReports]:
+    """Reports that are being written."""
+    reports = RefusalReports(served.client, Owners(served.client))
+    writing = asyncio.create_task(reports.run())
+    yield reports
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+def of(owner: OwnerRef, name: str = "pod", **spec: Any) -> PodBuilder:
+    return a_pod(name).owned_by(owner.kind, owner.name, owner.uid).spec(**spec)
+
+
+def refusals(served: Served, name: str = "deployment-chat") -> dict[str, Any]:
+    try:
+        raw = served.server.objects.get(place_of(paths.model_placements("models", name)))
+    except RefusalError:
+        return {}
+    found: dict[str, Any] = (raw.get("status") or {}).get("refusals") or {}
+    return found
+
+
+def writes(served: Served) -> int:
+    return sum(each.startswith("PATCH") for each in served.server.requests)
+
+
+async def test_a_refusal_stands_in_the_status_of_the_top_owner(reports: RefusalReports, served: Served) -> None:
+    owner = an_owner(served, "ReplicaSet", "chat-5d4f", an_owner(served, "Deployment", "chat"))
+    reports.report(request(of(owner, priority=1000)), FULL)
+    await eventually(lambda: bool(refusals(served)))
+    refusal = refusals(served)["ReplicaSet.chat-5d4f"]
+    assert refusal.pop("since").endswith("Z")
+    assert refusal.pop("message").startswith("insufficient_capacity: ")
+    assert refusal == {
+        "uid": owner.uid,
+        "reason": "insufficient_capacity",
+        "demand": "6 GB on one card",
+        "priority": 1000,
+        "count": 1,
+        "waitable": True,
+    }
+
+
+async def test_a_malformed_ask_is_nothing_that_waiting_can_help(reports: RefusalReports, served: Served) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    reports.report(request(of(owner)), WRONG)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    refusal = refusals(served, "statefulset-chat")["StatefulSet.chat"]
+    assert (refusal["reason"], refusal["waitable"], refusal["demand"]) == ("invalid_request", False, "")
+
+
+async def test_a_bare_pod_is_reported_to_nobody(reports: RefusalReports, served: Served) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    reports.report(request(a_pod()), FULL)
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    assert len([each for each in served.server.requests if each.startswith("POST")]) == 1
+
+
+async def test_many_refusals_of_one_owner_are_one_write(served: Served) -> None:
+    reports = RefusalReports(served.client, Owners(served.client))
+    owner, other = an_owner(served, "StatefulSet", "chat"), an_owner(served, "StatefulSet", "other")
+    for number in range(20):
+        reports.report(request(of(owner, f"pod-{number}")), FULL)
+    writing = asyncio.create_task(reports.run())
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    first = refusals(served, "statefulset-chat")
+    # Within the quiet time the next ones wait, while another owner's are written.
+    reports.report(request(of(owner)), FULL)
+    reports.report(request(of(other)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-other")))
+    assert refusals(served, "statefulset-chat") == first
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+async def test_a_repetition_keeps_its_age_and_is_counted(served: Served) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    for _ in range(2):
+        reports = RefusalReports(served.client, Owners(served.client))
+        reports.report(request(of(owner)), FULL)
+        before = writes(served)
+        writing = asyncio.create_task(reports.run())
+        await eventually(lambda: writes(served) > before and bool(refusals(served, "statefulset-chat")))  # noqa: B023
+        since = refusals(served, "statefulset-chat")["StatefulSet.chat"]["since"]
+        served.server.objects.update(
+            place_of(paths.status_of(paths.model_placements("models", "statefulset-chat"))),
+            lambda old: _aged(old, "2026-11-30T10:00:00Z"),
+        )
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+    refusal = refusals(served, "statefulset-chat")["StatefulSet.chat"]
+    assert refusal["count"] == 2
+    assert since == "2026-11-30T10:00:00Z"
+
+
+async def test_another_owner_of_the_same_name_begins_anew(reports: RefusalReports, served: Served) -> None:
+    for uid in ("uid-1", "uid-2"):
+        gone = OwnerRef("apps/v1", "StatefulSet", "chat", uid)
+        reports.report(request(of(gone)), FULL)
+        await eventually(
+            lambda: refusals(served, "statefulset-chat").get("StatefulSet.chat", {}).get("uid") == uid  # noqa: B023
+        )
+    assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["count"] == 1
+
+
+async def test_what_the_server_could_not_take_is_written_when_it_is_back(
+    reports: RefusalReports, served: Served
+) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    served.server.fail(faults.respond(503, "?"), times=3)
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(faults.respond(403, '{"reason":"Forbidden"}'), id="a-namespace-that-is-going"),
+        pytest.param(faults.respond(404, '{"reason":"NotFound"}'), id="a-namespace-that-is-gone"),
+        pytest.param(faults.respond(422, '{"reason":"Invalid"}'), id="a-name-that-cannot-be"),
+    ],
+)
+async def test_what_the_server_will_never_take_is_not_tried_for_ever(
+    reports: RefusalReports, served: Served, fault: faults.Act
+) -> None:
+    owner, other = an_owner(served, "StatefulSet", "chat"), an_owner(served, "StatefulSet", "other")
+    served.server.fail(fault, method="POST", times=1)
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: any(each.startswith("POST") for each in served.server.requests))
+    reports.report(request(of(other)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-other")))
+    await asyncio.sleep(0.25)  # longer than the first retry would wait
+    assert refusals(served, "statefulset-chat") == {}
+    assert sum(each.startswith("POST") for each in served.server.requests) == 2
+
+
+@pytest.mark.parametrize("name", ["a/b", "%2e", "x" * 300])
+async def test_an_owner_whose_name_is_made_up_does_not_hold_up_others(
+    reports: RefusalReports, served: Served, name: str
+) -> None:
+    other = an_owner(served, "StatefulSet", "other")
+    reports.report(request(of(OwnerRef("apps/v1", "StatefulSet", name, "uid"))), FULL)
+    reports.report(request(of(other)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-other")))
+
+
+@pytest.mark.parametrize("spec", [None, [1], "x", {"priority": "high"}, {"priority": None}], ids=str)
+async def test_a_pod_that_was_refused_for_being_none_has_no_priority(
+    reports: RefusalReports, served: Served, spec: Any
+) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    reports.report(request({**of(owner).raw(), "spec": spec}), WRONG)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["priority"] == 0
+
+
+def _aged(raw: dict[str, Any], since: str) -> dict[str, Any]:
+    entry = raw["status"]["refusals"]["StatefulSet.chat"]
+    return {**raw, "status": {"refusals": {"StatefulSet.chat": {**entry, "since": since}}}}

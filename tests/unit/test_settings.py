@@ -1,0 +1,103 @@
+"""Settings: read from the environment, and wrong ones named with the form they should have."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.settings import SettingsError, common_settings, controller_settings, webhook_settings
+
+LEAST = {"PLACEMENT_NAMESPACE": "placement-system", "PLACEMENT_IDENTITY": "controller-0"}
+
+
+def test_what_is_not_set_is_what_the_chart_installs() -> None:
+    webhook, controller = webhook_settings(LEAST), controller_settings(LEAST)
+    common = webhook.common
+    assert common == controller.common
+    assert (common.namespace, common.tls_secret) == ("placement-system", "placement-operator-webhook-tls")
+    assert (common.kubeconfig, common.exclusive, common.log_level) == (None, False, "info")
+    assert (common.health_host, common.health_port) == ("0.0.0.0", 8081)
+    assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("0.0.0.0", 9443, None)
+    assert controller.identity == "controller-0"
+    assert controller.lease == "placement-operator-controller"
+    assert controller.mutating_configuration == "zz-placement-operator"
+    assert controller.validating_configuration == "placement-operator"
+    assert controller.service == "placement-operator-webhook"
+    assert controller.extra_sans == ()
+    assert controller.unconfirmed_ttl_s == 20.0
+
+
+def test_an_empty_variable_is_as_good_as_none() -> None:
+    empty = {
+        name: ""
+        for name in (
+            "KUBECONFIG",
+            "PLACEMENT_TLS_SECRET",
+            "PLACEMENT_EXCLUSIVE",
+            "PLACEMENT_HEALTH_PORT",
+            "PLACEMENT_LISTEN_PORT",
+            "PLACEMENT_RUNTIME_CLASS",
+            "PLACEMENT_EXTRA_SANS",
+            "PLACEMENT_UNCONFIRMED_TTL_SECONDS",
+        )
+    }
+    assert webhook_settings(LEAST | empty) == webhook_settings(LEAST)
+    assert controller_settings(LEAST | empty) == controller_settings(LEAST)
+
+
+def test_everything_can_be_set() -> None:
+    env = LEAST | {
+        "KUBECONFIG": "/etc/kubeconfig",
+        "PLACEMENT_EXCLUSIVE": "true",
+        "PLACEMENT_LISTEN_HOST": "127.0.0.1",
+        "PLACEMENT_LISTEN_PORT": "65535",
+        "PLACEMENT_RUNTIME_CLASS": "nvidia",
+        "PLACEMENT_EXTRA_SANS": " webhook.example.org, 192.0.2.7 ,",
+        "PLACEMENT_UNCONFIRMED_TTL_SECONDS": "0.5",
+        "PLACEMENT_CERTIFICATE_DAYS": "30",
+        "PLACEMENT_LEASE": "lease",
+    }
+    webhook, controller = webhook_settings(env), controller_settings(env)
+    assert (webhook.common.kubeconfig, webhook.common.exclusive) == ("/etc/kubeconfig", True)
+    assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("127.0.0.1", 65535, "nvidia")
+    assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
+    assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
+    assert controller.lease == "lease"
+
+
+@pytest.mark.parametrize("name", sorted(LEAST))
+def test_a_variable_that_has_to_be_set_is_asked_for(name: str) -> None:
+    env = {other: value for other, value in LEAST.items() if other != name}
+    with pytest.raises(SettingsError, match=f"{name} is not set: give "):
+        controller_settings(env)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "form"),
+    [
+        ("PLACEMENT_EXCLUSIVE", "yes", "write true or false"),
+        ("PLACEMENT_EXCLUSIVE", "True", "write true or false"),
+        ("PLACEMENT_HEALTH_PORT", "0", "write a port"),
+        ("PLACEMENT_HEALTH_PORT", "65536", "write a port"),
+        ("PLACEMENT_HEALTH_PORT", "-1", "write a port"),
+        ("PLACEMENT_HEALTH_PORT", "80.5", "write a port"),
+        ("PLACEMENT_HEALTH_PORT", "٨٠", "write a port"),
+        ("PLACEMENT_HEALTH_PORT", "808080", "write a port"),
+        ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "soon", "write a number above 0"),
+        ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "0", "write a number above 0"),
+        ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "-1", "write a number above 0"),
+        ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "nan", "write a number above 0"),
+        ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "inf", "write a number above 0"),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_form_it_should_have(name: str, value: str, form: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} is .*: {form}"):
+        controller_settings(LEAST | {name: value})
+
+
+def test_a_wrong_port_of_the_webhook_is_named() -> None:
+    with pytest.raises(SettingsError, match="PLACEMENT_LISTEN_PORT"):
+        webhook_settings(LEAST | {"PLACEMENT_LISTEN_PORT": "https"})
+
+
+def test_the_common_ones_need_the_namespace_only() -> None:
+    assert common_settings({"PLACEMENT_NAMESPACE": "sys"}).namespace == "sys"

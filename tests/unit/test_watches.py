@@ -1,0 +1,95 @@
+"""The watches together keep a picture of the whole cluster current, and say when it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from shared.api import names
+from shared.kube import paths
+from shared.kube.cluster import Cluster
+from shared.kube.watches import FRESH_S, Watches
+from tests.builders import a_node, a_pod
+from tests.fakes.serving import Served, eventually, serving
+from tests.unit.admission import gpu_node, store
+
+ID = "aaaaaaaaaa"
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path) as both:
+        yield both
+
+
+@asynccontextmanager
+async def watching(served: Served, *, exclusive: bool = False) -> AsyncIterator[tuple[Cluster, Watches]]:
+    cluster = Cluster()
+    watches = Watches(served.client, cluster, exclusive=exclusive)
+    running = asyncio.create_task(watches.run())
+    try:
+        await watches.synced()
+        yield cluster, watches
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def populate(served: Served) -> None:
+    objects = served.server.objects
+    store(objects, paths.nodes(), a_node("t4").raw())
+    store(objects, paths.gpu_nodes(), gpu_node("t4", 16))
+    store(objects, paths.namespaces(), {"metadata": {"name": "models", "labels": {"team": "a"}}})
+    pod = a_pod().limited_to({names.card_resource(0): "6"}).label(names.RESERVATION, ID).on("t4")
+    store(objects, paths.pods("models"), pod.raw())
+
+
+async def test_what_is_there_is_in_the_picture_once_all_is_listed(served: Served) -> None:
+    populate(served)
+    async with watching(served) as (cluster, watches):
+        assert list(watches.behind(time.monotonic())) == []
+        state = cluster.node("t4")
+        assert state is not None
+        assert state.free_gb == (10,)
+        assert cluster.namespace_labels("models") == {"team": "a"}
+        assert [pod.name for pod in cluster.carriers(ID)] == ["pod"]
+
+
+async def test_what_changes_and_goes_is_followed(served: Served) -> None:
+    populate(served)
+    async with watching(served) as (cluster, _):
+        finished = a_pod().label(names.RESERVATION, ID).on("t4").in_phase("Succeeded").raw()
+        store(served.server.objects, paths.pods("models"), finished)
+        await eventually(lambda: cluster.carriers(ID) == ())
+        await served.client.delete(paths.pods("models", "pod"))
+        await served.client.delete(paths.namespaces("models"))
+        await served.client.delete(paths.gpu_nodes("t4"))
+        await served.client.delete(paths.nodes("t4"))
+        await eventually(lambda: cluster.node("t4") is None and cluster.gpu_node("t4") is None)
+        await eventually(lambda: cluster.namespace_labels("models") is None)
+
+
+async def test_the_choice_of_the_installation_reaches_every_node(served: Served) -> None:
+    populate(served)
+    async with watching(served, exclusive=True) as (cluster, _):
+        state = cluster.node("t4")
+        assert state is not None
+        assert state.inventory.exclusive
+        assert state.free_gb == (0,)
+
+
+async def test_collections_that_are_not_listed_or_silent_for_long_are_named(served: Served) -> None:
+    watches = Watches(served.client, Cluster(), exclusive=False)
+    assert list(watches.behind(time.monotonic())) == [
+        f"{path} is not listed yet"
+        for path in (paths.nodes(), paths.gpu_nodes(), paths.namespaces(), paths.pods())
+    ]
+    async with watching(served) as (_, followed):
+        late = list(followed.behind(time.monotonic() + FRESH_S + 1))
+        assert len(late) == 4
+        assert late[0].startswith(f"{paths.nodes()} was last heard ")

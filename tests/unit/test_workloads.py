@@ -1,0 +1,78 @@
+"""How many pods a workload wants, and what they look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.workloads import pod_of, refused_owner, wanted_pods
+from shared.core.owners import OwnerRef
+
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "wanted"),
+    [
+        pytest.param("Deployment", {"replicas": 3}, {}, 3, id="deployment"),
+        pytest.param("Deployment", {}, {}, 1, id="deployment-without-a-number"),
+        pytest.param("ReplicaSet", {"replicas": 0}, {}, 0, id="scaled-down"),
+        pytest.param("StatefulSet", {"replicas": 2}, {}, 2, id="stateful-set"),
+        pytest.param("ReplicationController", {"replicas": 2}, {}, 2, id="replication-controller"),
+        pytest.param("DaemonSet", {}, {"desiredNumberScheduled": 5}, 5, id="daemon-set"),
+        pytest.param("DaemonSet", {}, {}, 0, id="daemon-set-not-looked-at-yet"),
+        pytest.param("Pod", {}, {}, 1, id="bare-pod"),
+        pytest.param("Job", {"parallelism": 4}, {}, 4, id="job-with-a-queue"),
+        pytest.param("Job", {}, {}, 1, id="job"),
+        pytest.param("Job", {"parallelism": 4, "completions": 10}, {"succeeded": 8}, 2, id="job-at-its-end"),
+        pytest.param("Job", {"parallelism": 2, "completions": 2}, {"succeeded": 3}, 0, id="job-beyond-its-end"),
+        pytest.param("Job", {"parallelism": 2}, COMPLETE, 0, id="job-that-is-complete"),
+        pytest.param(
+            "Job", {}, {"conditions": [{"type": "Failed", "status": "True"}]}, 0, id="job-that-has-failed"
+        ),
+        pytest.param(
+            "Job", {}, {"conditions": [{"type": "Failed", "status": "False"}]}, 1, id="job-that-has-not-failed"
+        ),
+        pytest.param("Job", {"suspend": True}, {}, 0, id="suspended-job"),
+        pytest.param("CronJob", {}, {}, None, id="cron-job"),
+        pytest.param("LeaderWorkerSet", {"replicas": 3}, {}, None, id="unknown-kind"),
+    ],
+)
+def test_how_many_pods_an_owner_wants(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], wanted: int | None
+) -> None:
+    assert wanted_pods({"kind": kind, "spec": spec, "status": status}) == wanted
+
+
+def test_an_owner_without_a_status_yet_wants_what_its_spec_says() -> None:
+    assert wanted_pods({"kind": "Job", "spec": {"parallelism": 2}}) == 2
+    assert wanted_pods({"kind": "Deployment"}) == 1
+
+
+def test_a_pod_of_an_owner_is_its_template_in_the_owners_namespace() -> None:
+    template = {"metadata": {"labels": {"app": "chat"}}, "spec": {"containers": []}}
+    pod = pod_of({"spec": {"template": template}}, "models")
+    assert pod == {"metadata": {"labels": {"app": "chat"}, "namespace": "models"}, "spec": {"containers": []}}
+    assert pod_of({"spec": {"template": {"spec": {}}}}, "models") == {"metadata": {"namespace": "models"}, "spec": {}}
+
+
+@pytest.mark.parametrize("owner", [{}, {"spec": None}, {"spec": {"template": None}}, {"spec": {"template": 7}}], ids=str)
+def test_an_owner_without_a_template_has_no_pods_to_show(owner: dict[str, Any]) -> None:
+    assert pod_of(owner, "models") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "owner"),
+    [
+        ("ReplicaSet.chat-5d4f", OwnerRef("apps/v1", "ReplicaSet", "chat-5d4f", "uid")),
+        ("StatefulSet.chat.v2", OwnerRef("apps/v1", "StatefulSet", "chat.v2", "uid")),
+        ("Job.batch", OwnerRef("batch/v1", "Job", "batch", "uid")),
+        ("LeaderWorkerSet.chat", None),
+        ("ReplicaSet.", None),
+        ("ReplicaSet", None),
+        ("", None),
+    ],
+)
+def test_the_owner_that_a_refusal_is_about(key: str, owner: OwnerRef | None) -> None:
+    assert refused_owner(key, {"uid": "uid"}) == owner
