@@ -108,8 +108,7 @@ class Placements:
         report = self._reports.of(namespace, top)
         pods = [pod for key in self._pods_of.get(workload, ()) if (pod := self._cluster.pod(key)) is not None]
         owner = await self._owners.read(namespace, top)
-        if owner is None and not pods:
-            await self._remove(namespace, top, report)
+        if owner is None and not pods and (report is None or await self._removed(namespace, top, report)):
             return
         if report is not None and report.workload.uid != top.uid:
             # What is stored is about an earlier workload of this name, which goes as soon as that is noticed.
@@ -133,13 +132,19 @@ class Placements:
             await patch_status(self._client, namespace, top, status, version)
         await self._tell(namespace, top, pods, standing, old)
 
-    async def _remove(self, namespace: str, top: OwnerRef, report: Report | None) -> None:
-        """Deletes the object of a workload that is gone: Kubernetes' garbage collector may take half a minute."""
-        if report is None or report.workload.uid != top.uid or not await self._owners.is_gone(namespace, top):
-            return
+    async def _removed(self, namespace: str, top: OwnerRef, report: Report) -> bool:
+        """Deletes the object of a workload that is gone: Kubernetes' garbage collector may take half a minute.
+
+        False where it may still be there: an owner of a kind that cannot be read may be refused more pods.
+        """
+        if report.workload.uid != top.uid:
+            return True
+        if not await self._owners.is_gone(namespace, top):
+            return False
         with contextlib.suppress(NotFound, Conflict):
             path = paths.model_placements(namespace, placement_name(top))
             await self._client.delete(path, {"preconditions": {"uid": report.uid}})
+        return True
 
     async def _stands(
         self,

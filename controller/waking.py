@@ -81,12 +81,13 @@ class Waker:
                     await asyncio.wait_for(self._due.wait(), _RESYNC_S)
                 await asyncio.sleep(_DEBOUNCE_S)
                 self._due.clear()
-                await self._walk()
+                await self.walk()
         finally:
             for end in ends:
                 end()
 
-    async def _walk(self) -> None:
+    async def walk(self) -> None:
+        """Looks at every waiting owner now, the first in rank first, and wakes those who would fit."""
         waiting = sorted(self._waiting(), key=lambda one: one.rank)
         known = {one.owner.uid for one in waiting}
         self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in known}

@@ -34,10 +34,14 @@ def pin(patch: PodPatch, node: NodeFacts) -> None:
 def unpin(patch: PodPatch, node: str, was: Any) -> None:
     """Puts back the terms that stood there before `pin`: `was`, or none at all."""
     raw = patch.get(*REQUIRED_TERMS)
-    pinned = isinstance(raw, list) and bool(raw) and all(
-        {"key": "metadata.name", "operator": "In", "values": [node]} in (term.get("matchFields") or ())
-        for term in raw
-        if isinstance(term, dict)
+    pinned = (
+        isinstance(raw, list)
+        and bool(raw)
+        and all(
+            {"key": "metadata.name", "operator": "In", "values": [node]} in (term.get("matchFields") or ())
+            for term in raw
+            if isinstance(term, dict)
+        )
     )
     if not pinned:
         return

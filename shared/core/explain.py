@@ -76,9 +76,11 @@ def _first_line(refusal: NoFit) -> tuple[str, Sequence[str]]:
     asked = _cut(refusal.asked, max(_ASKED_LEAST, FIRST_LINE_LIMIT - len(start + best + lead) - 1))
     line = f"{start}{asked}{best}{lead}"
     words = [item.words for item in refusal.excluded]
+    # With a single reason its number stands in front already.
+    spoken = [words[0].removeprefix(f"{refusal.excluded_nodes} ")] if len(words) == 1 else words
     for shown in range(len(words), 0, -1):
         end = "." if shown == len(words) else ", ..."
-        full = f"{line}: {', '.join(words[:shown])}{end}"
+        full = f"{line}: {', '.join(spoken[:shown])}{end}"
         if len(full) <= FIRST_LINE_LIMIT:
             return full, words[shown:]
     return _cut(f"{line}.", FIRST_LINE_LIMIT), words

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from shared.kube.backoff import backoff_s, jittered
 from shared.kube.client import Json, KubeClient
-from shared.kube.errors import ApiError, Throttled, Unavailable, from_status
+from shared.kube.errors import ApiError, Gone, Throttled, Unavailable, from_status
 from shared.obs.logs import get_logger
 
 log = get_logger(__name__)
@@ -116,12 +116,15 @@ class Reflector(Generic[T]):
         failures = 0
         error: Exception | None
         while True:
+            listed = False
             try:
                 if self._version is None or time.monotonic() >= self._relist_at:
                     await self._relist()
+                    listed = True
                 healthy, error = await self._watch(self._version or ""), None
             except ApiError as caught:
-                healthy, error = False, caught
+                # A position grows too old while the server is away: then a list is due at once, but only one.
+                healthy, error = isinstance(caught, Gone) and not listed, caught
                 if not _position_survives(caught):
                     self._version = None
             except Exception as caught:
@@ -131,6 +134,9 @@ class Reflector(Generic[T]):
             if healthy:
                 failures = 0
                 continue
+            if isinstance(error, Throttled):
+                # It is there and says itself how long to wait, however long it was away before.
+                failures = 0
             delay_s = backoff_s(failures, self._pace.first_retry_s, self._pace.longest_retry_s)
             if isinstance(error, Throttled):
                 delay_s = max(delay_s, error.retry_after)
@@ -157,7 +163,10 @@ class Reflector(Generic[T]):
         self._tell("synced", self._handler.synced)
 
     async def _watch(self, version: str) -> bool:
-        """Follows the collection from `version` on, and says whether the watch lived a healthy time."""
+        """Follows the collection from `version` on, and says whether that went well.
+
+        A busy server ends the watches of whoever cannot keep up with it, so one that brought us forward may be short.
+        """
         watch_s = max(1, round(jittered(self._pace.watch_s, 0.75, 1.25)))
         params = {
             **self._selectors,
@@ -177,7 +186,7 @@ class Reflector(Generic[T]):
                 if count % _BREATHER == 0:
                     await asyncio.sleep(0)
         lived_s = time.monotonic() - opened
-        if lived_s < watch_s / 2:
+        if lived_s < watch_s / 2 and self._version == version:
             return False
         self._contact()
         return True

@@ -34,6 +34,18 @@ _FORGED_ID = "a234567bcd"
 _CARD_0 = names.card_resource(0)
 
 
+@pytest.fixture(scope="module")
+def bare(module_pool: MakePool) -> Pool:
+    """A node on which nothing may ever be booked."""
+    return module_pool(16)
+
+
+@pytest.fixture(scope="module")
+def spacious(module_pool: MakePool) -> Pool:
+    """A node on which everybody has room."""
+    return module_pool(400)
+
+
 def _record(**changes: Any) -> str:
     record = {"v": 1, "id": _FORGED_ID, "node": "elsewhere", "shares": [], "from": "annotation", "changed": []}
     return json.dumps({**record, **changes})
@@ -90,28 +102,26 @@ def test_forged_marks_are_taken_off_and_the_ask_is_placed(
     ],
 )
 def test_forged_marks_without_an_ask_are_refused(
-    api: Api, pool: MakePool, namespace: Namespace, marks: dict[str, bool]
+    api: Api, bare: Pool, namespace: Namespace, marks: dict[str, bool]
 ) -> None:
-    here = pool(16)
-    error = namespace.refusal(_forged(here, asks=False, **marks))
+    error = namespace.refusal(_forged(bare, asks=False, **marks))
     assert (error.status, error.details["causes"][0]["reason"]) == (403, "invalid_request")
     assert namespace.find("Pod", "forged") is None
-    assert ledger(api, here.node) == {}
+    assert ledger(api, bare.node) == {}
 
 
 @pytest.mark.parametrize("asks", [True, False], ids=["beside-an-ask", "alone"])
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])
 def test_a_share_of_a_certain_card_cannot_be_asked_by_hand(
-    api: Api, pool: MakePool, namespace: Namespace, kind: str, asks: bool
+    api: Api, bare: Pool, namespace: Namespace, kind: str, asks: bool
 ) -> None:
-    here = pool(16)
     by_hand = {"name": "by-hand", "image": IMAGE, "resources": {"limits": {_CARD_0: "6"}}}
-    manifest = pod("chat", {names.VRAM: "6", names.CONTAINER: "server"} if asks else {}, pool=here.name)
+    manifest = pod("chat", {names.VRAM: "6", names.CONTAINER: "server"} if asks else {}, pool=bare.name)
     manifest["spec"].setdefault(kind, []).append(by_hand)
     error = namespace.refusal(manifest)
     assert f"containers[by-hand].resources[{_CARD_0}] is '6'" in error.message
     assert names.VRAM in error.message
-    assert ledger(api, here.node) == {}
+    assert ledger(api, bare.node) == {}
 
 
 _ASKS: dict[str, Callable[[str], Json]] = {
@@ -330,14 +340,13 @@ def _of_another_owner(output: Json) -> Json:
     ],
 )
 def test_validate_refuses_what_was_changed_after_the_placement(
-    pool: MakePool,
+    spacious: Pool,
     namespace: Namespace,
     webhooks: list[WebhookPort],
     change: Callable[[Json], Json],
     words: str,
 ) -> None:
-    here = pool(16)
-    sent = pod("chat", {names.VRAM: "6"}, pool=here.name)
+    sent = pod("chat", {names.VRAM: "6"}, pool=spacious.name)
     output = jsonpatch.apply_patch(sent, webhooks[0].mutate(sent, namespace.name).patch)
     assert webhooks[0].validate(output, namespace.name).allowed
     verdict = webhooks[0].validate(change(copy.deepcopy(output)), namespace.name)
@@ -355,10 +364,9 @@ def test_validate_refuses_a_model_pod_that_was_not_placed(namespace: Namespace, 
 
 
 def test_validate_refuses_the_id_of_a_pod_that_exists(
-    pool: MakePool, namespace: Namespace, webhooks: list[WebhookPort]
+    spacious: Pool, namespace: Namespace, webhooks: list[WebhookPort]
 ) -> None:
-    here = pool(16)
-    namespace.create(pod("chat", {names.VRAM: "6"}, pool=here.name))
+    namespace.create(pod("chat", {names.VRAM: "6"}, pool=spacious.name))
     (placed,) = namespace.running("chat")
     verdict = webhooks[0].validate(_copied(placed, "copy"), namespace.name)
     assert "is the reservation of a pod that exists" in verdict.status["message"]
@@ -453,9 +461,8 @@ def test_conflicting_device_variables_are_replaced_with_a_warning(
     }
 
 
-def test_a_pod_of_zero_gpus_sees_none(pool: MakePool, namespace: Namespace) -> None:
-    here = pool(16)
-    stored = namespace.create(pod("client", limits={names.NVIDIA_GPU: "0"}, pool=here.name))
+def test_a_pod_of_zero_gpus_sees_none(spacious: Pool, namespace: Namespace) -> None:
+    stored = namespace.create(pod("client", limits={names.NVIDIA_GPU: "0"}, pool=spacious.name))
     assert stored["spec"]["containers"][0]["env"] == [{"name": names.NVIDIA_VISIBLE_DEVICES, "value": "void"}]
     assert not reservation(stored)
     namespace.running("client")

@@ -51,7 +51,6 @@ def test_a_deployment_gets_its_cards_and_frees_them(
     here = pool(16, 16)
     namespace.create(deployment("chat", {names.VRAM: "8"}, pool=here.name, replicas=3))
     pods = namespace.running("chat", 3)
-    assert {reservation(pod) for pod in pods}
     assert sorted(index for pod in pods for index in shares(pod)) == [0, 0, 1]
     _placed(api, here, pods, [shares(pod) for pod in pods])
     described = cluster.kubectl("describe", "node", here.node).stdout
@@ -60,7 +59,8 @@ def test_a_deployment_gets_its_cards_and_frees_them(
     assert allocated[names.card_resource(1)] == "8"
 
     namespace.merge("Deployment", "chat", {"spec": {"replicas": 1}})
-    _placed(api, here, namespace.running("chat", 1), [shares(pod) for pod in namespace.running("chat", 1)])
+    rest = namespace.running("chat", 1)
+    _placed(api, here, rest, [shares(pod) for pod in rest])
     namespace.delete("Deployment", "chat")
     _freed(api, here)
 
@@ -175,14 +175,40 @@ def test_a_pod_that_is_on_its_way_out_keeps_its_card_until_it_is_gone(
     _freed(api, here)
 
 
+def test_a_pod_that_names_its_node_is_placed_there_without_the_scheduler(
+    api: Api, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16, nodes=2)
+    first, second = here.nodes
+    namespace.create(pod("chat", {names.VRAM: "10"}, nodeName=second))
+    (placed,) = namespace.running("chat")
+    assert node_of(placed) == second
+    _placed(api, here, [placed], [{0: 10}])
+    error = namespace.refusal(pod("next", {names.VRAM: "10"}, nodeName=second))
+    assert f"gpu-0 of {second}, has 6 of 16 GB free" in error.message
+    assert "insufficient_capacity" in namespace.refusal(pod("lost", {names.VRAM: "6"}, nodeName="nowhere")).message
+    assert booked(api, first) == {}
+
+
+def test_a_pod_that_waits_at_a_gate_keeps_its_share(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    gates = [{"name": "example.com/wait"}]
+    stored = namespace.create(pod("gated", {names.VRAM: "10"}, pool=here.name, schedulingGates=gates))
+    assert (node_of(stored), shares(stored)) == (here.node, {0: 10})
+    assert "has 6 of 16 GB free" in namespace.refusal(pod("next", {names.VRAM: "10"}, pool=here.name)).message
+    namespace.merge("Pod", "gated", {"spec": {"schedulingGates": None}})
+    _placed(api, here, namespace.running("gated"), [{0: 10}])
+
+
 def test_a_model_placement_tells_the_story(api: Api, cluster: AnyCluster, pool: MakePool, namespace: Namespace) -> None:
     here = pool(16)
-    owner = namespace.create(deployment("chat", {names.VRAM: "6"}, pool=here.name, replicas=3))
-    namespace.running("chat", 2)
-    status = namespace.waiting("chat", "insufficient_capacity")
-    until("two are shown", lambda: namespace.placement("Deployment", "chat").get("placed") == 2)
+    namespace.create(pod("holder", {names.VRAM: "6"}, pool=here.name))
+    owner = namespace.create(deployment("chat", {names.VRAM: "6"}, pool=here.name, replicas=2))
+    namespace.running("chat", 1)
+    namespace.waiting("chat", "insufficient_capacity")
+    until("one is shown", lambda: namespace.placement("Deployment", "chat").get("placed") == 1)
     status = namespace.placement("Deployment", "chat")
-    assert (status["phase"], status["wanted"], status["lastErrorCode"]) == ("Failed", 3, "NoFitError")
+    assert (status["phase"], status["wanted"], status["lastErrorCode"]) == ("Failed", 2, "NoFitError")
     assert status["lastErrorMessage"].startswith("insufficient_capacity: needs 6 GB")
     assert _conditions(status) == {"Placed": "False", "Waiting": "True"}
     (refusal,) = status["refusals"].values()
@@ -191,14 +217,14 @@ def test_a_model_placement_tells_the_story(api: Api, cluster: AnyCluster, pool: 
     report = namespace.get(names.MODEL_PLACEMENT, "deployment-chat")
     (reference,) = report["metadata"]["ownerReferences"]
     assert (reference["kind"], reference["uid"]) == ("Deployment", owner["metadata"]["uid"])
-    header, row = cluster.kubectl("get", "modelplacements", "-n", namespace.name).stdout.splitlines()
-    for column in ("deployment-chat", "Failed", "insufficient_capacity", f"{here.node} gpu-0 6 GB"):
+    header, *rows = cluster.kubectl("get", "modelplacements", "-n", namespace.name).stdout.splitlines()
+    (row,) = [row for row in rows if row.startswith("deployment-chat")]
+    for column in ("Failed", "insufficient_capacity", f"{here.node} gpu-0 6 GB"):
         assert column in row, f"{header}\n{row}"
 
-    namespace.merge("Deployment", "chat", {"spec": {"replicas": 2}})
-    cluster.kubectl(
-        "wait", "--for=condition=Placed", "--timeout=20s", "modelplacement/deployment-chat", "-n", namespace.name
-    )
+    namespace.delete("Pod", "holder")
+    waits = ("wait", "--for=condition=Placed", "--timeout=20s", "modelplacement/deployment-chat")
+    cluster.kubectl(*waits, "-n", namespace.name)
     until("it runs", lambda: namespace.placement("Deployment", "chat").get("phase") == "Running")
     status = namespace.placement("Deployment", "chat")
     assert "lastErrorCode" not in status

@@ -35,11 +35,15 @@ SCALARS = st.one_of(
     st.booleans(),
     st.integers(-(2**63), 2**64 - 1),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from(["", "1", "6", "main", "In", "Always", "all", "aaaaaaaaaa", "t4", "metadata.name", '{"changed":[{}]}']),
+    st.sampled_from(
+        ["", "1", "6", "main", "In", "Always", "all", "aaaaaaaaaa", "t4", "metadata.name", '{"changed":[{}]}']
+    ),
     st.text(max_size=4),
 )
 JSON = st.recursive(
-    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=4)), max_leaves=12
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=4)),
+    max_leaves=12,
 )
 OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a/b", "uid": "uid-rs", "controller": True}]
 
@@ -113,7 +117,11 @@ def test_an_envelope_with_anything_in_it_is_answered(visitor: Visitor, path: str
 
 
 @settings(deadline=None)
-@given(path=PATHS, value=JSON, field=st.sampled_from(["uid", "resource", "operation", "namespace", "dryRun", "subResource"]))
+@given(
+    path=PATHS,
+    value=JSON,
+    field=st.sampled_from(["uid", "resource", "operation", "namespace", "dryRun", "subResource"]),
+)
 def test_a_request_with_anything_in_it_is_answered(visitor: Visitor, path: str, field: str, value: Any) -> None:
     status, _ = visitor.post(path, orjson.dumps(review({}, **{field: value})))
     assert status == 200 or 400 <= status < 500
@@ -169,4 +177,3 @@ def replaced(pod: dict[str, Any], spot: Spot, value: Any) -> dict[str, Any]:
     parent[spot[-1]] = value
     pod = result
     return pod
-

@@ -1,8 +1,8 @@
 """A webhook without its HTTP side, before a fake API server: pods go in, outcomes come out.
 
-    webhook = Webhook(served)
-    await webhook.see(a_node("t4"), gpu_node("t4", 16))
-    outcome = await webhook.mutate(a_pod().annotated(names.VRAM, "6"))
+webhook = Webhook(served)
+await webhook.see(a_node("t4"), gpu_node("t4", 16))
+outcome = await webhook.mutate(a_pod().annotated(names.VRAM, "6"))
 """
 
 from __future__ import annotations

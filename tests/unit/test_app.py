@@ -159,9 +159,7 @@ async def test_a_request_that_is_no_review_is_a_client_error(
 
 
 async def test_the_content_type_may_name_a_charset(site: Site) -> None:
-    answer = await site.post(
-        "/mutate", review(a_pod()), headers={"Content-Type": "application/json; charset=utf-8"}
-    )
+    answer = await site.post("/mutate", review(a_pod()), headers={"Content-Type": "application/json; charset=utf-8"})
     assert answer.status == 200
 
 

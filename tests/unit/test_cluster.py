@@ -22,9 +22,7 @@ def gpu_node(name: str = "node-a", version: int = 1, uid: str = "uid", **ledger:
     return GpuNode(name, uid, str(version), Inventory(cards(16, 16)), ledger, (), {})
 
 
-def pod(
-    name: str, node: str = "node-a", gb: int = 6, reservation: str | None = None, created: str = ""
-) -> PodFacts:
+def pod(name: str, node: str = "node-a", gb: int = 6, reservation: str | None = None, created: str = "") -> PodFacts:
     return replace(holder(name, {0: gb}, reservation=reservation, node=node), created=created)
 
 

@@ -81,7 +81,7 @@ ONE_NODE = [
         demand(ask(6)),
         CPU,
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
-        "node cannot take the pod; 1 node is excluded: 1 short of cpu.\n"
+        "node cannot take the pod; 1 node is excluded: short of cpu.\n"
         "It is placed by itself as soon as a node with room can take it. To be placed sooner, free what its nodes "
         "lack, or add a node.",
         id="cpu-in-use",
@@ -91,7 +91,7 @@ ONE_NODE = [
         demand(ask(6)),
         CPU,
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
-        "node cannot take the pod; 1 node is excluded: 1 short of cpu.\n"
+        "node cannot take the pod; 1 node is excluded: short of cpu.\n"
         "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
         id="more-cpu-than-there-is",
     ),
@@ -99,7 +99,7 @@ ONE_NODE = [
         [node("node-a", cards(16), a_node("node-a").cordoned())],
         demand(ask(6)),
         ANY,
-        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: 1 cordoned.\n"
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: cordoned.\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, bring an "
         "excluded node back, or add a node that it may use.",
         id="cordoned",
@@ -108,7 +108,7 @@ ONE_NODE = [
         [node("node-a", cards(16))],
         demand(ask(6)),
         a_pod().selecting(zone="b"),
-        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: 1 not selected "
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: not selected "
         "by nodeSelector or node affinity.\n"
         "Waiting does not help. Let the pod tolerate and select an excluded node, or add a node that it may use.",
         id="not-selected",
@@ -164,7 +164,7 @@ ONE_NODE = [
         demand(ask(8, 2)),
         ANY,
         "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on 2 of its 2 cards, "
-        "but cannot take the pod; 1 node is excluded: 1 without a free pod slot.\n"
+        "but cannot take the pod; 1 node is excluded: without a free pod slot.\n"
         "It is placed by itself as soon as a node with room can take it. To be placed sooner, free what its nodes "
         "lack, or add a node.",
         id="enough-cards-on-a-node-that-is-closed",
@@ -211,7 +211,7 @@ THREE_NODES = [
         demand(ask(40)),
         ANY,
         "insufficient_capacity: needs 40 GB on one card; the best card, gpu-0 of node-a, has 16 GB in all and is 24 GB "
-        "too small; 1 node is excluded: 1 cordoned.\n"
+        "too small; 1 node is excluded: cordoned.\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, ask for less "
         "(kamiwaza.ai/vram-gb), split it over several cards (kamiwaza.ai/gpus), or add a larger card.",
         id="too-large-for-the-node-that-is-left",
@@ -225,7 +225,7 @@ THREE_NODES = [
         demand(ask(8, 3), vendor=NVIDIA),
         ANY,
         "insufficient_gpu_count: needs 8 GB on each of 3 NVIDIA cards; the best node, node-a, has room on 1 of its 3 "
-        "cards; 1 node is excluded: 1 not ready.\n"
+        "cards; 1 node is excluded: not ready.\n"
         "Held on gpu-0 of node-a: 12 GB by 1 pod in another namespace.\n"
         f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_FEWER} free cards of "
         "one node.",
@@ -236,7 +236,7 @@ THREE_NODES = [
         demand(ask(8, 2)),
         ANY,
         "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on its only card; 1 "
-        "node is excluded: 1 cordoned.\n"
+        "node is excluded: cordoned.\n"
         f"It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, {ASK_FEWER} "
         "free cards of one node.",
         id="the-node-with-enough-cards-is-away",
@@ -250,7 +250,7 @@ THREE_NODES = [
         demand(ask(6), vendor=NVIDIA),
         ANY,
         "vendor_mismatch: needs 6 GB on one NVIDIA card; the 2 nodes it may use have AMD and Intel cards; 1 node is "
-        "excluded: 1 cordoned.\n"
+        "excluded: cordoned.\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, use an image "
         "for the cards that are there (kamiwaza.ai/vendor), or add a node with the cards it needs.",
         id="vendor",
@@ -264,7 +264,7 @@ THREE_NODES = [
         demand(ask(6), vendor=NVIDIA, accel="cuda 13.0"),
         ANY,
         "accel_version_unmet: needs 6 GB on one NVIDIA card with CUDA 13.0; the 2 nodes it may use have CUDA 12.2 at "
-        "most or no known CUDA version; 1 node is excluded: 1 AMD.\n"
+        "most or no known CUDA version; 1 node is excluded: AMD.\n"
         "Waiting does not help. Update a node's driver, or use an image built for an older version "
         "(kamiwaza.ai/accel-version).",
         id="version",

@@ -102,7 +102,7 @@ class TestCauses:
             Cause(
                 "insufficient_capacity",
                 "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of a, has 4 of 24 GB free and is "
-                "2 GB short; 1 node is excluded: 1 cordoned.",
+                "2 GB short; 1 node is excluded: cordoned.",
                 "",
             ),
             Cause("NodesExcluded", "1 cordoned", ""),

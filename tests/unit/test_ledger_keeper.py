@@ -110,9 +110,7 @@ async def test_an_overdue_entry_stays_while_the_server_cannot_be_asked(process: 
     assert ledger(served) == {ID}
 
 
-async def test_a_pod_that_arrives_while_the_server_is_asked_keeps_its_entry(
-    process: Webhook, served: Served
-) -> None:
+async def test_a_pod_that_arrives_while_the_server_is_asked_keeps_its_entry(process: Webhook, served: Served) -> None:
     await process.ledger.reserve("t4", ID, entry({0: 6}))
 
     async def arrive(request: Any, proceed: Any) -> Any:

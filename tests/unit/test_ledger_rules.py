@@ -16,14 +16,14 @@ ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
 TTL_S = 20.0
 
 
-def pod(name: str = "pod", gb: int = 6, reservation: str | None = ID, created: str = "2026-11-30T10:00:00Z") -> PodFacts:
+def pod(
+    name: str = "pod", gb: int = 6, reservation: str | None = ID, created: str = "2026-11-30T10:00:00Z"
+) -> PodFacts:
     owner = OwnerRef("apps/v1", "ReplicaSet", "chat", "owner")
     return replace(holder(name, {0: gb}, reservation=reservation, created=created), owner=owner)
 
 
-def review(
-    ledger: dict[str, Entry], *pods: PodFacts, seen: Sightings | None = None, now: float = 100.0
-) -> Review:
+def review(ledger: dict[str, Entry], *pods: PodFacts, seen: Sightings | None = None, now: float = 100.0) -> Review:
     by_key = {each.key: each for each in pods}
     return review_ledger(ledger, by_key, seen if seen is not None else Sightings(), now, TTL_S)
 

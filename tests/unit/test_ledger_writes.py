@@ -82,9 +82,7 @@ async def test_cards_and_entries_of_others_stay(process: Webhook, served: Served
     assert status(served)["cards"] == cards
 
 
-@pytest.mark.parametrize(
-    "node", [pytest.param("t4", id="no-room"), pytest.param("elsewhere", id="no-such-node")]
-)
+@pytest.mark.parametrize("node", [pytest.param("t4", id="no-room"), pytest.param("elsewhere", id="no-such-node")])
 async def test_what_has_no_room_is_not_written(process: Webhook, served: Served, node: str) -> None:
     assert not await process.ledger.reserve(node, ONE, entry({0: 17}))
     assert patches(served) == 0

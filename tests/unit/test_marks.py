@@ -44,7 +44,11 @@ def test_a_label_that_is_an_id_names_a_reservation() -> None:
 
 def test_per_card_requests_are_found_in_every_kind_of_container() -> None:
     pod = a_pod().limited_to({CARD_0: "6", "cpu": "1"}).init("early", {CARD_1: "1"}).sidecar("beside", {CARD_0: "2"})
-    assert list(per_card_requests(pod.raw())) == [("early", CARD_1, "1"), ("beside", CARD_0, "2"), ("main", CARD_0, "6")]
+    assert list(per_card_requests(pod.raw())) == [
+        ("early", CARD_1, "1"),
+        ("beside", CARD_0, "2"),
+        ("main", CARD_0, "6"),
+    ]
 
 
 def test_booked_shares_are_summed_by_card_over_the_limits() -> None:

@@ -233,4 +233,3 @@ async def test_a_node_selector_is_obeyed(webhook: Webhook) -> None:
     located = webhook.cluster.locate(str(reservation_of(pod)))
     assert located is not None
     assert located.node == "a10"
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from shared.kube.owners import Owners
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import store
+from tests.unit.controlling import an_owner
 
 APPS = "/apis/apps/v1/namespaces/models"
 
@@ -22,24 +22,6 @@ APPS = "/apis/apps/v1/namespaces/models"
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path) as both:
         yield both
-
-
-def an_owner(served: Served, kind: str, name: str, above: OwnerRef | None = None, api: str = "apps/v1") -> OwnerRef:
-    """Stores an object that owns pods and returns the reference to it."""
-    metadata: dict[str, Any] = {"name": name}
-    if above is not None:
-        metadata["ownerReferences"] = [
-            {
-                "apiVersion": above.api_version,
-                "kind": above.kind,
-                "name": above.name,
-                "uid": above.uid,
-                "controller": True,
-            }
-        ]
-    path = f"/apis/{api}/namespaces/models/{kind.lower()}s"
-    uid = store(served.server.objects, path, {"metadata": metadata, "spec": {}})["metadata"]["uid"]
-    return OwnerRef(api, kind, name, uid)
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,21 @@ async def test_after_a_compaction_the_difference_is_found_by_a_list(served: Serv
     assert told.calls[2:] == ["team/added: None -> 1", "team/removed: 1 -> gone"]
 
 
+async def test_a_watch_that_brought_us_forward_and_a_position_grown_too_old_cost_no_wait(served: Served) -> None:
+    async def end_after_one_event(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        put(served.server.objects, "a", size="1")
+        (pod,) = served.server.objects.select(place_of(paths.pods()), _ALL)
+        return await faults.stream(json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n")(request, proceed)
+
+    served.server.fail(end_after_one_event, watch=True)
+    served.server.fail(faults.respond(410, '{"reason":"Expired"}'), watch=True)
+    told = Told()
+    async with reflecting(served, told, pace=NEVER_AGAIN):
+        await eventually(lambda: watches(served) == 3)
+    assert lists(served) == 2
+    assert told.calls == ["team/a: None -> 1"]
+
+
 async def test_a_server_that_is_away_for_a_while_is_caught_up_with(served: Served) -> None:
     told = Told()
     async with reflecting(served, told) as reflector:

@@ -20,7 +20,7 @@ from tests.fakes.apiserver import place_of
 from tests.fakes.objects import RefusalError
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import request
-from tests.unit.test_owners_walk import an_owner
+from tests.unit.controlling import an_owner
 from webhook.refusals import RefusalReports
 
 FULL = NoFit(Reason.INSUFFICIENT_CAPACITY, "6 GB on one card", 1, can_wait=True)

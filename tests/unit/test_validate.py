@@ -195,9 +195,7 @@ async def test_a_reservation_whose_pod_exists_is_refused(webhook: Webhook) -> No
 
 
 @pytest.mark.parametrize("node", ["../secrets", "a/b", "", "x" * 300, "%2e"])
-async def test_a_pin_that_is_no_name_is_refused_without_a_request(
-    webhook: Webhook, served: Served, node: str
-) -> None:
+async def test_a_pin_that_is_no_name_is_refused_without_a_request(webhook: Webhook, served: Served, node: str) -> None:
     pod = await webhook.place(asking())
     made_up_id(pod)
     pin(pod, node)

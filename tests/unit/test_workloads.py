@@ -28,9 +28,7 @@ COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
         pytest.param("Job", {"parallelism": 4, "completions": 10}, {"succeeded": 8}, 2, id="job-at-its-end"),
         pytest.param("Job", {"parallelism": 2, "completions": 2}, {"succeeded": 3}, 0, id="job-beyond-its-end"),
         pytest.param("Job", {"parallelism": 2}, COMPLETE, 0, id="job-that-is-complete"),
-        pytest.param(
-            "Job", {}, {"conditions": [{"type": "Failed", "status": "True"}]}, 0, id="job-that-has-failed"
-        ),
+        pytest.param("Job", {}, {"conditions": [{"type": "Failed", "status": "True"}]}, 0, id="job-that-has-failed"),
         pytest.param(
             "Job", {}, {"conditions": [{"type": "Failed", "status": "False"}]}, 1, id="job-that-has-not-failed"
         ),
@@ -57,7 +55,9 @@ def test_a_pod_of_an_owner_is_its_template_in_the_owners_namespace() -> None:
     assert pod_of({"spec": {"template": {"spec": {}}}}, "models") == {"metadata": {"namespace": "models"}, "spec": {}}
 
 
-@pytest.mark.parametrize("owner", [{}, {"spec": None}, {"spec": {"template": None}}, {"spec": {"template": 7}}], ids=str)
+@pytest.mark.parametrize(
+    "owner", [{}, {"spec": None}, {"spec": {"template": None}}, {"spec": {"template": 7}}], ids=str
+)
 def test_an_owner_without_a_template_has_no_pods_to_show(owner: dict[str, Any]) -> None:
     assert pod_of(owner, "models") is None
 

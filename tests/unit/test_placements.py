@@ -1,0 +1,255 @@
+"""The keeper of the `ModelPlacement`s: each says what its workload's pods and refusals say, and tells it as events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.events import Events
+from controller.placements import Placements
+from shared.core.owners import OwnerRef
+from shared.kube import paths
+from tests.builders import a_pod
+from tests.fakes import faults
+from tests.fakes.serving import eventually
+from tests.unit.admission import store
+from tests.unit.controlling import NOW, Control, an_owner, controlling
+
+
+@pytest.fixture
+async def control(tmp_path: Path) -> AsyncIterator[Control]:
+    """The surroundings of placements that are being kept, with one node."""
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        control.start(keeping(control).run())
+        yield control
+
+
+def keeping(control: Control) -> Placements:
+    events = Events(control.served.client, lambda: NOW)
+    return Placements(control.served.client, control.cluster, control.reports, control.owners, events, lambda: NOW)
+
+
+def a_deployment(control: Control, replicas: int = 1) -> tuple[OwnerRef, OwnerRef]:
+    """A Deployment named `chat` and its ReplicaSet."""
+    top = an_owner(control.served, "Deployment", "chat", replicas=replicas)
+    return top, an_owner(control.served, "ReplicaSet", "chat-5d4f", top, replicas=replicas)
+
+
+def phase(control: Control, workload: OwnerRef) -> Callable[[], Any]:
+    return lambda: control.status(workload).get("phase")
+
+
+async def becomes(control: Control, workload: OwnerRef, expected: str) -> dict[str, Any]:
+    """The status once it is in a phase."""
+    await eventually(lambda: control.status(workload).get("phase") == expected)
+    return control.status(workload)
+
+
+def told(control: Control, reason: str) -> list[tuple[str, str, int]]:
+    """Name of the workload, message and count of the events with a reason."""
+    return [
+        (event["involvedObject"]["name"], event["message"], event["count"])
+        for event in control.events()
+        if event["reason"] == reason
+    ]
+
+
+async def test_a_placed_pod_shows_on_its_top_owner(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.see_pod("chat-1", replica_set, phase="Pending")
+    status = await becomes(control, top, "Placed")
+    assert (status["wanted"], status["placed"], status["where"]) == (1, 1, "t4 gpu-0 6 GB")
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on t4 gpu-0 6 GB", 1)])
+
+
+async def test_a_bare_pod_is_its_own_workload(control: Control) -> None:
+    pod = control.see_pod("alone", None)
+    raw = {**a_pod("alone").raw(), "apiVersion": "v1", "kind": "Pod"}
+    stored = store(control.objects, paths.pods("models"), raw)
+    top = OwnerRef("v1", "Pod", "alone", pod.key)
+    status = await becomes(control, top, "Running")
+    assert stored["metadata"]["name"] == "alone"
+    assert [each["pod"] for each in status["placements"]] == ["alone"]
+
+
+async def test_pods_that_were_there_before_it_began_are_reported(tmp_path: Path) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        top, replica_set = a_deployment(control)
+        control.see_pod("chat-1", replica_set)
+        control.start(keeping(control).run())
+        await becomes(control, top, "Running")
+
+
+async def test_a_pod_that_goes_is_no_longer_shown(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    pod = control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    control.cluster.pod_deleted(pod.key)
+    status = await becomes(control, top, "Placed")
+    assert (status["wanted"], status["placed"], status["placements"]) == (1, 0, [])
+    assert "where" not in status
+
+
+async def test_a_refusal_shows_waits_and_is_told(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    status = await becomes(control, top, "Failed")
+    assert (status["reason"], status["lastErrorCode"]) == ("insufficient_capacity", "NoFitError")
+    assert status["lastErrorMessage"] == "insufficient_capacity: full"
+    waiting = {each["type"]: each["status"] for each in status["conditions"]}
+    assert waiting == {"Placed": "False", "Waiting": "True"}
+    await eventually(lambda: told(control, "NoFit") == [("chat", "insufficient_capacity: full", 1)])
+
+
+async def test_a_refusal_that_repeats_raises_the_count_of_its_event(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await eventually(lambda: len(told(control, "NoFit")) == 1)
+    await control.refuse(top, replica_set, count=2)
+    await eventually(lambda: [count for _, _, count in told(control, "NoFit")] == [2])
+
+
+async def test_what_did_not_change_is_neither_written_nor_told_again(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await eventually(lambda: len(told(control, "NoFit")) == 1)
+    await control.seen(top)
+    placement = control.placement(top)
+    other = an_owner(control.served, "StatefulSet", "other", replicas=1)
+    reads = len(control.served.server.requests)
+    control.see_pod("other-0", other)
+    await control.refuse(top, replica_set)
+    await becomes(control, other, "Running")
+    await eventually(lambda: any("deployments/chat" in each for each in control.served.server.requests[reads:]))
+    assert control.placement(top) == placement
+    assert [count for _, _, count in told(control, "NoFit")] == [1]
+
+
+async def test_a_refusal_ends_when_the_pod_is_placed(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await becomes(control, top, "Failed")
+    control.see_pod("chat-1", replica_set)
+    status = await becomes(control, top, "Running")
+    assert status["refusals"] == {}
+    assert "lastErrorCode" not in status
+    assert "lastErrorMessage" not in status
+
+
+async def test_a_refusal_stands_while_any_wanted_pod_is_missing(control: Control) -> None:
+    top, replica_set = a_deployment(control, replicas=2)
+    await control.refuse(top, replica_set)
+    control.see_pod("chat-1", replica_set)
+    await eventually(lambda: control.status(top).get("placed") == 1)
+    status = control.status(top)
+    assert (status["phase"], status["wanted"]) == ("Failed", 2)
+    assert set(status["refusals"]) == {"ReplicaSet.chat-5d4f"}
+
+
+@pytest.mark.parametrize("end", ["scaled-down", "deleted"])
+async def test_a_refusal_ends_with_the_wish(control: Control, end: str) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await becomes(control, top, "Failed")
+    await eventually(lambda: len(told(control, "NoFit")) == 1)
+    path = "/apis/apps/v1/namespaces/models/replicasets/chat-5d4f"
+    if end == "deleted":
+        await control.served.client.delete(path)
+    else:
+        await control.served.client.merge_patch(path, {"spec": {"replicas": 0}})
+    # Nothing tells the controller of that by itself, so a period or the next pod brings it up.
+    control.see_pod("chat-0", top)
+    status = await becomes(control, top, "Running")
+    assert status["refusals"] == {}
+
+
+async def test_a_refusal_that_comes_back_is_told_again(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await eventually(lambda: len(told(control, "NoFit")) == 1)
+    pod = control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    control.cluster.pod_deleted(pod.key)
+    await control.refuse(top, replica_set)
+    await eventually(lambda: [count for _, _, count in told(control, "NoFit")] == [2])
+
+
+async def test_the_object_of_a_workload_that_is_gone_is_deleted(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    pod = control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await control.seen(top)
+    for path in ("deployments/chat", "replicasets/chat-5d4f"):
+        await control.served.client.delete(f"/apis/apps/v1/namespaces/models/{path}")
+    control.cluster.pod_deleted(pod.key)
+    await eventually(lambda: control.placement(top) is None)
+
+
+async def test_a_workload_that_was_made_anew_gets_an_object_of_its_own(control: Control) -> None:
+    old = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    await control.refuse(old, old)
+    await becomes(control, old, "Failed")
+    await control.served.client.delete("/apis/apps/v1/namespaces/models/statefulsets/chat")
+    new = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    control.see_pod("chat-0", new)
+    await becomes(control, new, "Running")
+    placement = control.placement(new)
+    assert placement is not None
+    assert placement["metadata"]["ownerReferences"][0]["uid"] == new.uid
+    assert "refusals" not in placement["status"]
+
+
+async def test_an_owner_of_an_unknown_kind_wants_what_was_seen_of_it(control: Control) -> None:
+    top = OwnerRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "chat", "uid-lws")
+    await control.refuse(top, top)
+    status = await becomes(control, top, "Failed")
+    assert status["wanted"] == 1
+    await eventually(lambda: told(control, "NoFit") == [("chat", "insufficient_capacity: full", 1)])
+
+
+async def test_pods_of_an_owner_of_an_unknown_kind_are_not_shown_for_ever(control: Control) -> None:
+    top = OwnerRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "chat", "uid-lws")
+    pod = control.see_pod("chat-0", top)
+    await becomes(control, top, "Running")
+    await control.seen(top)
+    control.cluster.pod_deleted(pod.key)
+    status = await becomes(control, top, "Placed")
+    assert status["placements"] == []
+
+
+async def test_two_owners_of_one_workload_are_judged_each_by_its_own_pods(control: Control) -> None:
+    top = an_owner(control.served, "Deployment", "chat", replicas=1)
+    old = an_owner(control.served, "ReplicaSet", "chat-old", top, replicas=1)
+    new = an_owner(control.served, "ReplicaSet", "chat-new", top, replicas=1)
+    control.see_pod("chat-old-1", old)
+    await control.refuse(top, new)
+    status = await becomes(control, top, "Failed")
+    assert set(status["refusals"]) == {"ReplicaSet.chat-new"}
+    assert status["placed"] == 1
+
+
+async def test_a_write_that_meets_another_is_made_again(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.served.server.fail(faults.respond(409, '{"reason":"Conflict"}'), method="PATCH", path="modelplacements")
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+
+
+async def test_many_placements_do_not_make_many_events_again(control: Control) -> None:
+    top = an_owner(control.served, "StatefulSet", "chat", replicas=21)
+    for number in range(21):
+        control.see_pod(f"chat-{number:02}", top, gb=1)
+    await eventually(lambda: control.status(top).get("placed") == 21)
+    await eventually(lambda: len(told(control, "Placed")) == 21)
+    before = len(told(control, "Placed"))
+    await control.seen(top)
+    control.see_pod("chat-00", top, gb=1, phase="Pending")
+    await becomes(control, top, "Placed")
+    assert len(told(control, "Placed")) == before

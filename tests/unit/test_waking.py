@@ -1,0 +1,221 @@
+"""Waking: those who would fit now, the most important and oldest first, and nobody twice in a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.waking import Waker
+from shared.api import names
+from shared.core.owners import OwnerRef
+from tests.fakes import faults
+from tests.fakes.serving import eventually
+from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
+
+PLURALS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
+
+
+@pytest.fixture
+async def control(tmp_path: Path) -> AsyncIterator[Control]:
+    """A node with one card of 16 GB."""
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        yield control
+
+
+def waker(control: Control) -> Waker:
+    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW)
+
+
+def template(gb: str | None = "6", **spec: Any) -> dict[str, Any]:
+    annotations = {} if gb is None else {names.VRAM: gb}
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "main"}], **spec}}
+
+
+async def waiting(
+    control: Control, name: str, gb: str | None = "6", kind: str = "StatefulSet", replicas: int = 1, **refusal: Any
+) -> OwnerRef:
+    """A workload of which a pod was refused."""
+    owner = an_owner(control.served, kind, name, None, PLURALS[kind], replicas=replicas, template=template(gb))
+    await control.refuse(owner, owner, **refusal)
+    return owner
+
+
+def woken(control: Control, *owners: OwnerRef) -> list[str]:
+    """The names of the owners that were touched."""
+    found = []
+    for owner in owners:
+        raw = stored(control.objects, f"/apis/{owner.api_version}/namespaces/models/{owner.kind.lower()}s/{owner.name}")
+        if raw is not None and names.WOKEN in (raw["metadata"].get("annotations") or {}):
+            found.append(owner.name)
+    return found
+
+
+def wakings(control: Control) -> list[str]:
+    """What was touched, in order and with repetitions."""
+    return [
+        each.split("/")[-1]
+        for each in control.served.server.requests
+        if each.startswith("PATCH") and "modelplacements" not in each
+    ]
+
+
+@pytest.mark.parametrize("kind", sorted(PLURALS))
+async def test_an_owner_whose_pod_would_fit_is_touched(control: Control, kind: str) -> None:
+    owner = await waiting(control, "chat", kind=kind)
+    if kind == "DaemonSet":
+        path = "/apis/apps/v1/namespaces/models/daemonsets/chat/status"
+        await control.served.client.merge_patch(path, {"status": {"desiredNumberScheduled": 1}})
+    await waker(control).walk()
+    assert woken(control, owner) == ["chat"]
+    raw = stored(control.objects, f"/apis/{PLURALS[kind]}/namespaces/models/{kind.lower()}s/chat")
+    assert raw is not None
+    assert raw["metadata"]["annotations"][names.WOKEN] == "2026-11-30T10:00:00.000+00:00"
+    assert raw["spec"]["template"] == template()
+
+
+async def test_only_those_who_would_fit_are_touched(control: Control) -> None:
+    large, small = await waiting(control, "large", "20"), await waiting(control, "small", "6")
+    await waker(control).walk()
+    assert woken(control, large, small) == ["small"]
+
+
+async def test_the_room_that_one_will_take_is_not_promised_to_the_next(control: Control) -> None:
+    first = await waiting(control, "first", "10", since="2026-11-30T09:00:00Z")
+    second = await waiting(control, "second", "10", since="2026-11-30T09:00:01Z")
+    third = await waiting(control, "third", "6", since="2026-11-30T09:00:02Z")
+    await waker(control).walk()
+    assert woken(control, first, second, third) == ["first", "third"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "order"),
+    [
+        pytest.param({"a": (0, "09:00:02"), "b": (0, "09:00:01")}, ["b"], id="the-older-first"),
+        pytest.param({"a": (0, "09:00:01"), "b": (10, "09:00:02")}, ["b"], id="the-higher-priority-first"),
+        pytest.param({"a": (-5, "09:00:01"), "b": (-10, "09:00:00")}, ["a"], id="negative-priorities-too"),
+    ],
+)
+async def test_where_there_is_room_for_one_the_first_in_rank_gets_it(
+    control: Control, ranks: dict[str, tuple[int, str]], order: list[str]
+) -> None:
+    owners = [
+        await waiting(control, name, "10", priority=priority, since=f"2026-11-30T{since}Z")
+        for name, (priority, since) in ranks.items()
+    ]
+    await waker(control).walk()
+    assert woken(control, *owners) == order
+
+
+async def test_they_are_touched_in_their_rank(control: Control) -> None:
+    for name, priority in (("low", 0), ("high", 10), ("middle", 5)):
+        await waiting(control, name, "2", priority=priority)
+    await waker(control).walk()
+    assert wakings(control) == ["high", "middle", "low"]
+
+
+async def test_a_malformed_ask_is_never_woken(control: Control) -> None:
+    owner = await waiting(control, "chat", reason="invalid_request", waitable=False)
+    await waker(control).walk()
+    assert woken(control, owner) == []
+
+
+@pytest.mark.parametrize("gb", ["16GB", None], ids=["a-wrong-ask", "no-ask"])
+async def test_a_template_that_cannot_be_placed_is_not_woken(control: Control, gb: str | None) -> None:
+    owner = await waiting(control, "chat", gb)
+    await waker(control).walk()
+    assert woken(control, owner) == []
+
+
+async def test_an_owner_that_wants_no_more_pods_is_not_woken(control: Control) -> None:
+    none = await waiting(control, "none", replicas=0)
+    enough = await waiting(control, "enough", replicas=1)
+    control.see_pod("enough-0", enough, gb=2)
+    await waker(control).walk()
+    assert woken(control, none, enough) == []
+
+
+async def test_a_pod_that_is_going_leaves_its_place_to_be_filled(control: Control) -> None:
+    owner = await waiting(control, "chat", "2", replicas=1)
+    pod = control.see_pod("chat-0", owner, gb=2)
+    control.cluster.pod_upserted(replace(pod, terminating=True))
+    await waker(control).walk()
+    assert woken(control, owner) == ["chat"]
+
+
+async def test_every_pod_that_an_owner_lacks_counts_as_placed_before_the_next_owner(control: Control) -> None:
+    many = await waiting(control, "many", "8", replicas=2, priority=1)
+    other = await waiting(control, "other", "2")
+    await waker(control).walk()
+    assert woken(control, many, other) == ["many"]
+
+
+async def test_an_owner_that_gets_only_some_of_its_pods_is_woken_too(control: Control) -> None:
+    owner = await waiting(control, "chat", "10", replicas=3)
+    await waker(control).walk()
+    assert woken(control, owner) == ["chat"]
+
+
+async def test_an_owner_that_is_gone_is_passed_over(control: Control) -> None:
+    gone = OwnerRef("apps/v1", "StatefulSet", "gone", "uid-gone")
+    await control.refuse(gone, gone)
+    unknown = OwnerRef("example.org/v1", "Model", "chat", "uid-model")
+    await control.refuse(unknown, unknown)
+    other = await waiting(control, "other")
+    await waker(control).walk()
+    assert wakings(control) == ["other"]
+    assert woken(control, other) == ["other"]
+
+
+async def test_an_owner_that_may_not_be_touched_does_not_keep_others_from_it(control: Control) -> None:
+    first = await waiting(control, "first", "2", priority=1)
+    second = await waiting(control, "second", "2")
+    control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), method="PATCH", path="first")
+    await waker(control).walk()
+    assert woken(control, first, second) == ["second"]
+
+
+async def test_an_error_of_the_server_does_not_end_the_walk(control: Control) -> None:
+    first = await waiting(control, "first", "2", priority=1)
+    second = await waiting(control, "second", "2")
+    control.served.server.fail(faults.respond(503, "?"), method="GET", path="first")
+    await waker(control).walk()
+    assert woken(control, first, second) == ["second"]
+
+
+async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(control: Control) -> None:
+    await waiting(control, "chat")
+    waking = waker(control)
+    for pause_s, expected in ((0.0, 1), (0.0, 1), (2.1, 2), (2.1, 2)):
+        await asyncio.sleep(pause_s)
+        await waking.walk()
+        assert len(wakings(control)) == expected
+
+
+async def test_one_who_waits_anew_is_woken_at_once(control: Control) -> None:
+    owner = await waiting(control, "chat")
+    waking = waker(control)
+    await waking.walk()
+    await control.served.client.merge_patch(
+        "/apis/placement.kamiwaza.ai/v1alpha1/namespaces/models/modelplacements/statefulset-chat/status",
+        {"status": {"refusals": None}},
+    )
+    await control.seen(owner)
+    await waking.walk()
+    await control.refuse(owner, owner)
+    await waking.walk()
+    assert wakings(control) == ["chat", "chat"]
+
+
+async def test_running_it_wakes_after_a_change_that_makes_room(control: Control) -> None:
+    holder = control.see_pod("holder", None, gb=16)
+    owner = await waiting(control, "chat")
+    control.start(waker(control).run())
+    await asyncio.sleep(0)
+    control.cluster.pod_deleted(holder.key)
+    await eventually(lambda: woken(control, owner) == ["chat"])
