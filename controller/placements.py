@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -74,6 +74,10 @@ class Placements:
         if pod is not None and pod.shares:
             self._arrivals.add(key)
             return
+        self._leave(key)
+
+    def _leave(self, key: str) -> None:
+        """Takes a pod off the workload that it counted for, if any."""
         workload = self._workload_of.pop(key, None)
         if workload is not None:
             members = self._pods_of[workload]
@@ -94,6 +98,8 @@ class Placements:
             if self._cluster.pod(key) is None:
                 return
         workload = (pod.namespace, top)
+        if self._workload_of.get(key, workload) != workload:
+            self._leave(key)  # an owner above it could not be read before
         self._workload_of[key] = workload
         self._pods_of.setdefault(workload, set()).add(key)
         self._queue.add_after(workload, _SETTLE_S)
@@ -109,6 +115,7 @@ class Placements:
         pods = [pod for key in self._pods_of.get(workload, ()) if (pod := self._cluster.pod(key)) is not None]
         owner = await self._owners.read(namespace, top)
         if owner is None and not pods and (report is None or await self._removed(namespace, top, report)):
+            self._forget_told(top, ())
             return
         if report is not None and report.workload.uid != top.uid:
             # What is stored is about an earlier workload of this name, which goes as soon as that is noticed.
@@ -188,6 +195,10 @@ class Placements:
             if self._told.get((top.uid, key)) != state:
                 self._told[top.uid, key] = state
                 await self._events.emit(namespace, top, EventType.WARNING, "NoFit", str(refusal.get("message")))
+        self._forget_told(top, standing)
+
+    def _forget_told(self, top: OwnerRef, standing: Collection[str]) -> None:
+        """Drops what is remembered of the refusals of a workload that do not stand any more."""
         for told in [told for told in self._told if told[0] == top.uid and told[1] not in standing]:
             del self._told[told]
 

@@ -59,7 +59,7 @@ class _Review(BaseModel):
 def parse_review(body: bytes) -> Request:
     """The request of the AdmissionReview in `body`. Raises `BadReviewError`, which says what is wrong with it."""
     try:
-        # Not pydantic's own JSON reader: it would let NaN and duplicate keys through.
+        # Not pydantic's own JSON reader: it would let NaN through, which is no JSON.
         review = _Review.model_validate(orjson.loads(body))
     except orjson.JSONDecodeError as error:
         raise BadReviewError(f"the body is not JSON: {error}") from error

@@ -116,15 +116,14 @@ class Reflector(Generic[T]):
         failures = 0
         error: Exception | None
         while True:
-            listed = False
+            resumes = self._version is not None and time.monotonic() < self._relist_at
             try:
-                if self._version is None or time.monotonic() >= self._relist_at:
+                if not resumes:
                     await self._relist()
-                    listed = True
                 healthy, error = await self._watch(self._version or ""), None
             except ApiError as caught:
-                # A position grows too old while the server is away: then a list is due at once, but only one.
-                healthy, error = isinstance(caught, Gone) and not listed, caught
+                # A position that grew too old while the server was away needs a list, and no pause before it.
+                healthy, error = resumes and isinstance(caught, Gone), caught
                 if not _position_survives(caught):
                     self._version = None
             except Exception as caught:

@@ -90,7 +90,9 @@ class Stage:
 def stage() -> Iterator[Stage]:
     """A cluster with the operator at work: two webhooks behind a forwarder and one controller."""
     if given := os.environ.get("E2E_KUBECONFIG"):
-        yield Stage(ExistingCluster(Path(given)), None)
+        existing = ExistingCluster(Path(given))
+        yield Stage(existing, None)
+        existing.api.close()
         return
     with DevCluster() as cluster, Operator(cluster, webhooks=2) as operator:
         yield Stage(cluster, operator)

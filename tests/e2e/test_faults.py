@@ -15,8 +15,8 @@ from threading import Event
 import pytest
 
 from hack.devcluster.api import Api, ApiError
+from hack.devcluster.cluster import DevCluster
 from hack.devcluster.nodes import AGENT_FIELD_MANAGER, GPU_NODES
-from hack.devcluster.processes import Process
 from shared.api import names
 from tests.e2e.conftest import MakeNamespace, MakePool, Pool
 from tests.e2e.creates import Outcome, create, create_at_once
@@ -90,22 +90,28 @@ def _load(namespace: Namespace, here: Pool, seed: int) -> Iterator[None]:
         done.result()
 
 
-def _freeze(server: Process) -> None:
+def _freeze(cluster: DevCluster) -> None:
+    server = cluster.process("kube-apiserver")
     server.kill(signal.SIGSTOP)
     time.sleep(_OUTAGE_S)
     server.kill(signal.SIGCONT)
 
 
-def _kill(server: Process) -> None:
+def _kill(cluster: DevCluster) -> None:
+    """Also restarts what a control plane restarts with it: its other parts end when they cannot renew their leases."""
+    server = cluster.process("kube-apiserver")
     server.kill()
     time.sleep(_OUTAGE_S)
     server.start()
     server.wait_ready()
+    cluster.api.close()
+    for name in ("kube-scheduler", "kube-controller-manager", "kwok"):
+        cluster.process(name).restart()
 
 
 @pytest.mark.parametrize("outage", [pytest.param(_freeze, id="frozen"), pytest.param(_kill, id="killed")])
 def test_while_the_api_server_is_gone_nothing_is_admitted_unrecorded_and_then_work_goes_on(
-    stage: OwnStage, pool: MakePool, namespace: Namespace, outage: Callable[[Process], None]
+    stage: OwnStage, pool: MakePool, namespace: Namespace, outage: Callable[[DevCluster], None]
 ) -> None:
     full, roomy = pool(12), pool(40)
     nodes = (*full.nodes, *roomy.nodes)
@@ -118,7 +124,7 @@ def test_while_the_api_server_is_gone_nothing_is_admitted_unrecorded_and_then_wo
         with ThreadPoolExecutor(1) as callers:
             creates = callers.submit(create_at_once, namespace, pods)
             time.sleep(0.2)  # so that some are on their way
-            outage(stage.cluster.process("kube-apiserver"))
+            outage(stage.cluster)
             creates.result()
         namespace.delete("Deployment", "holds")
         namespace.create(deployment("new", {names.VRAM: "1"}, pool=roomy.name))

@@ -19,7 +19,7 @@ _TERMS = st.sampled_from(
         {},
     ]
 )
-_AFFINITY = st.one_of(
+_AFFINITY: st.SearchStrategy[dict[str, Any] | None] = st.one_of(
     st.none(),
     st.just({}),
     st.just({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}),
@@ -32,7 +32,7 @@ _AFFINITY = st.one_of(
         }
     ),
 )
-_VARIABLES = st.lists(
+_VARIABLES: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.sampled_from(
         [
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
@@ -45,60 +45,80 @@ _VARIABLES = st.lists(
         ]
     ),
     max_size=4,
-    unique_by=lambda variable: variable["name"],
+    unique_by=lambda variable: str(variable["name"]),
 )
-_PLAIN = st.sampled_from([{}, {"limits": {"cpu": "2"}}, {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": None}])
+_PLAIN: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"limits": {"cpu": "2"}}, {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": None}]
+)
 
 
 @st.composite
 def asking_pods(draw: st.DrawFn) -> dict[str, Any]:
     """A pod of which `main` asks, and perhaps others; some of them ask for what cannot be."""
-    annotations: dict[str, str] = {}
-    main = draw(_containers("main"))
-    gb = str(draw(st.integers(1, 16)))
-    match draw(st.sampled_from(["annotation", "of-container", "resource", "count", "annotation-and-count"])):
-        case "annotation":
-            annotations |= {VRAM: gb, "kamiwaza.ai/container": "main"}
-            if draw(st.booleans()):
-                annotations[GPUS] = "2"
-        case "of-container":
-            annotations |= {f"{VRAM}.main": gb}
-        case "resource":
-            _limit(main, {VRAM: gb, **draw(st.sampled_from([{}, {GPUS: "2"}]))}, both=draw(st.booleans()))
-        case "count":
-            _limit(main, {"nvidia.com/gpu": draw(st.sampled_from(["1", "2"]))}, both=draw(st.booleans()))
-        case _:
-            annotations |= {VRAM: gb}
-            _limit(main, {draw(st.sampled_from(["nvidia.com/gpu", "amd.com/gpu"])): "2"}, both=draw(st.booleans()))
-    helpers = []
-    if draw(st.booleans()):
-        helper = {"name": "helper", **draw(st.sampled_from([{}, {"env": [{"name": "PATH", "value": "/"}]}]))}
-        if draw(st.integers(0, 3)) == 0:
-            _limit(helper, {VRAM: "2"}, both=False)
-        helpers.append(helper)
-    init = []
-    if draw(st.booleans()):
-        early = draw(_containers("early"))
-        _limit(early, draw(st.sampled_from([{}, {"nvidia.com/gpu": "1"}, {VRAM: "3"}])), both=False)
-        init.append(early)
-    if draw(st.booleans()):
-        beside: dict[str, Any] = {"name": "beside", "restartPolicy": "Always"}
-        _limit(beside, draw(st.sampled_from([{}, {VRAM: "1"}])), both=False)
-        init.append(beside)
-    spec: dict[str, Any] = {"containers": draw(st.permutations([main, *helpers]))}
-    if init or draw(st.booleans()):
+    main, annotations = draw(_asking_containers())
+    spec: dict[str, Any] = {"containers": draw(st.permutations([main, *draw(_helpers())]))}
+    init = draw(_init_containers())
+    if draw(st.booleans()) or init:
         spec["initContainers"] = init
     affinity = draw(_AFFINITY)
-    if affinity is not None or draw(st.booleans()):
+    if draw(st.booleans()) or affinity is not None:
         spec["affinity"] = affinity
     if draw(st.booleans()):
         spec["runtimeClassName"] = "kata"
     metadata: dict[str, Any] = {"name": "pod", "namespace": "models"}
-    if annotations or draw(st.booleans()):
+    if draw(st.booleans()) or annotations:
         metadata["annotations"] = annotations
     if draw(st.booleans()):
         metadata["labels"] = draw(st.sampled_from([None, {}, {"app": "chat"}]))
     return {"metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _asking_containers(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, str]]:
+    """A container that asks, and the annotations of its pod that belong to the ask."""
+    main = draw(_containers("main"))
+    both = draw(st.booleans())
+    gb = str(draw(st.integers(1, 16)))
+    count = draw(st.sampled_from(["1", "2"]))
+    match draw(st.sampled_from(["annotation", "of-container", "resource", "count", "annotation-and-count"])):
+        case "annotation":
+            return main, {VRAM: gb, GPUS: count, "kamiwaza.ai/container": "main"}
+        case "of-container":
+            return main, {f"{VRAM}.main": gb}
+        case "resource":
+            _limit(main, {VRAM: gb, GPUS: count}, both=both)
+            return main, {}
+        case "count":
+            _limit(main, {"nvidia.com/gpu": count}, both=both)
+            return main, {}
+    _limit(main, {draw(st.sampled_from(["nvidia.com/gpu", "amd.com/gpu"])): count}, both=both)
+    return main, {VRAM: gb}
+
+
+@st.composite
+def _helpers(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """None or one more app container, which seldom asks too."""
+    if draw(st.booleans()):
+        return []
+    helper = {"name": "helper", **draw(st.sampled_from([{}, {"env": [{"name": "PATH", "value": "/"}]}]))}
+    if draw(st.integers(0, 3)) == 0:
+        _limit(helper, {VRAM: "2"}, both=False)
+    return [helper]
+
+
+@st.composite
+def _init_containers(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Perhaps an ordinary init container and a sidecar, which may ask too."""
+    found = []
+    if draw(st.booleans()):
+        early = draw(_containers("early"))
+        _limit(early, draw(st.sampled_from([{}, {"nvidia.com/gpu": "1"}, {VRAM: "3"}])), both=False)
+        found.append(early)
+    if draw(st.booleans()):
+        beside: dict[str, Any] = {"name": "beside", "restartPolicy": "Always"}
+        _limit(beside, draw(st.sampled_from([{}, {VRAM: "1"}])), both=False)
+        found.append(beside)
+    return found
 
 
 @st.composite

@@ -24,8 +24,8 @@ KEYS = st.one_of(
     st.sampled_from(
         [
             "apiVersion", "kind", "request", "uid", "object", "metadata", "labels", "annotations", "spec", "containers",
-            "initContainers", "name", "env", "resources", "limits", "requests", "affinity", names.VRAM, names.RESERVATION,
-            names.PLACED, "nvidia.com/gpu", names.card_resource(0),
+            "initContainers", "name", "env", "resources", "limits", "requests", "affinity", names.VRAM,
+            names.RESERVATION, names.PLACED, "nvidia.com/gpu", names.card_resource(0),
         ]
     ),
     st.text(max_size=3),
@@ -170,10 +170,9 @@ def spots(value: Any, at: Spot = ()) -> Iterator[Spot]:
 
 
 def replaced(pod: dict[str, Any], spot: Spot, value: Any) -> dict[str, Any]:
-    result: Any = deepcopy(pod)
-    parent = result
+    result = deepcopy(pod)
+    parent: Any = result
     for part in spot[:-1]:
         parent = parent[part]
     parent[spot[-1]] = value
-    pod = result
-    return pod
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -17,9 +18,9 @@ from tests.unit.core_builders import cards, entry, holder
 ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
 
 
-def gpu_node(name: str = "node-a", version: int = 1, uid: str = "uid", **ledger: Entry) -> GpuNode:
-    """A node's cards, two of 16 GB, with a ledger."""
-    return GpuNode(name, uid, str(version), Inventory(cards(16, 16)), ledger, (), {})
+def gpu_node(version: int = 1, ledger: Mapping[str, Entry] | None = None, uid: str = "uid") -> GpuNode:
+    """The cards of `node-a`, two of 16 GB, with a ledger."""
+    return GpuNode("node-a", uid, str(version), Inventory(cards(16, 16)), ledger or {}, (), {})
 
 
 def pod(name: str, node: str = "node-a", gb: int = 6, reservation: str | None = None, created: str = "") -> PodFacts:
@@ -44,7 +45,7 @@ def cluster() -> Cluster:
 def test_pods_and_cards_that_come_before_their_node_count_as_soon_as_it_is_there() -> None:
     cluster = Cluster()
     cluster.pod_upserted(pod("one"))
-    cluster.gpu_node_upserted(gpu_node(**{ID: entry({1: 10})}))
+    cluster.gpu_node_upserted(gpu_node(ledger={ID: entry({1: 10})}))
     assert cluster.snapshot().nodes == {}
     assert list(cluster.pods_on("node-a")) == ["uid-models-one"]
     cluster.node_upserted(NodeFacts("node-a"))
@@ -78,21 +79,21 @@ def test_a_node_that_a_pod_leaves_is_told_of_as_well_as_the_one_it_goes_to(clust
 
 
 def test_an_older_version_of_a_nodes_cards_is_passed_over(cluster: Cluster) -> None:
-    cluster.gpu_node_upserted(gpu_node(version=10, **{ID: entry({0: 6})}))
+    cluster.gpu_node_upserted(gpu_node(10, {ID: entry({0: 6})}))
     cluster.gpu_node_upserted(gpu_node(version=9))
     assert free(cluster) == (10, 16)
     assert cluster.locate(ID) == Located("node-a", entry({0: 6}))
 
 
 def test_a_new_object_of_the_same_name_counts_whatever_its_version(cluster: Cluster) -> None:
-    cluster.gpu_node_upserted(gpu_node(version=10, **{ID: entry({0: 6})}))
+    cluster.gpu_node_upserted(gpu_node(10, {ID: entry({0: 6})}))
     cluster.gpu_node_upserted(gpu_node(version=9, uid="uid-new"))
     assert free(cluster) == (16, 16)
     assert cluster.locate(ID) is None
 
 
 def test_a_node_without_cards_has_none_to_give(cluster: Cluster) -> None:
-    cluster.gpu_node_upserted(gpu_node(version=2, **{ID: entry({0: 6})}))
+    cluster.gpu_node_upserted(gpu_node(2, {ID: entry({0: 6})}))
     cluster.gpu_node_deleted("node-a")
     assert free(cluster) == ()
     assert cluster.locate(ID) is None
@@ -118,7 +119,7 @@ def test_a_hold_counts_until_it_is_released(cluster: Cluster) -> None:
 
 def test_a_hold_and_its_entry_are_one_reservation(cluster: Cluster) -> None:
     cluster.hold(ID, pod("promised"))
-    cluster.gpu_node_upserted(gpu_node(version=2, **{ID: entry({0: 6})}))
+    cluster.gpu_node_upserted(gpu_node(2, {ID: entry({0: 6})}))
     assert free(cluster) == (10, 16)
 
 
@@ -132,7 +133,7 @@ def test_a_hold_ends_when_its_pod_arrives(cluster: Cluster) -> None:
 @pytest.mark.parametrize("deleted", [False, True], ids=["dropped", "cards-deleted"])
 def test_a_hold_ends_when_its_entry_goes(cluster: Cluster, deleted: bool) -> None:
     cluster.hold(ID, pod("promised"))
-    cluster.gpu_node_upserted(gpu_node(version=2, **{ID: entry({0: 6})}))
+    cluster.gpu_node_upserted(gpu_node(2, {ID: entry({0: 6})}))
     if deleted:
         cluster.gpu_node_deleted("node-a")
     else:
@@ -142,7 +143,7 @@ def test_a_hold_ends_when_its_entry_goes(cluster: Cluster, deleted: bool) -> Non
 
 def test_a_hold_that_is_not_recorded_yet_outlives_other_writes(cluster: Cluster) -> None:
     cluster.hold(ID, pod("promised"))
-    cluster.gpu_node_upserted(gpu_node(version=2, **{OTHER: entry({1: 6})}))
+    cluster.gpu_node_upserted(gpu_node(2, {OTHER: entry({1: 6})}))
     assert free(cluster) == (10, 10)
 
 

@@ -124,6 +124,12 @@ def test_a_forged_record_changes_nothing_that_a_placement_does_not_change(path: 
     assert without_empty(stripped(pod)) == without_empty(a_pod().raw())
 
 
+def test_a_forged_record_brings_in_no_variable_of_its_own() -> None:
+    variable = {"name": "LD_PRELOAD", "value": "/tmp/forged.so"}
+    pod = marked({"changed": [{"path": "containers/main/env/LD_PRELOAD", "was": variable}]})
+    assert without_empty(stripped(pod)) == without_empty(a_pod().raw())
+
+
 @pytest.mark.parametrize("was", [7, [], {}, {"name": "PATH"}, "all", None], ids=str)
 def test_a_forged_value_of_a_variable_is_not_taken(was: Any) -> None:
     pod = marked({"changed": [{"path": f"containers/main/env/{NVIDIA}", "was": was}]})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,6 @@ def a_deployment(control: Control, replicas: int = 1) -> tuple[OwnerRef, OwnerRe
     """A Deployment named `chat` and its ReplicaSet."""
     top = an_owner(control.served, "Deployment", "chat", replicas=replicas)
     return top, an_owner(control.served, "ReplicaSet", "chat-5d4f", top, replicas=replicas)
-
-
-def phase(control: Control, workload: OwnerRef) -> Callable[[], Any]:
-    return lambda: control.status(workload).get("phase")
 
 
 async def becomes(control: Control, workload: OwnerRef, expected: str) -> dict[str, Any]:
@@ -153,6 +150,14 @@ async def test_a_refusal_stands_while_any_wanted_pod_is_missing(control: Control
     assert set(status["refusals"]) == {"ReplicaSet.chat-5d4f"}
 
 
+async def test_a_pod_that_is_going_does_not_end_the_refusal_of_the_next(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    control.cluster.pod_upserted(replace(control.see_pod("chat-1", replica_set), terminating=True))
+    await eventually(lambda: control.status(top).get("placed") == 1)
+    assert set(control.status(top)["refusals"]) == {"ReplicaSet.chat-5d4f"}
+
+
 @pytest.mark.parametrize("end", ["scaled-down", "deleted"])
 async def test_a_refusal_ends_with_the_wish(control: Control, end: str) -> None:
     top, replica_set = a_deployment(control)
@@ -253,3 +258,29 @@ async def test_many_placements_do_not_make_many_events_again(control: Control) -
     control.see_pod("chat-00", top, gb=1, phase="Pending")
     await becomes(control, top, "Placed")
     assert len(told(control, "Placed")) == before
+
+
+async def test_a_pod_whose_owner_could_not_be_read_at_first_counts_for_one_workload_only(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), method="GET", path="replicasets", times=2)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, replica_set, "Running")
+    control.see_pod("chat-1", replica_set, phase="Pending")
+    await becomes(control, top, "Placed")
+    await eventually(lambda: control.status(replica_set).get("placed") == 0)
+
+
+async def test_a_pod_that_goes_while_its_owners_are_looked_up_counts_for_none(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+
+    async def go(request: Any, proceed: Any) -> Any:
+        control.cluster.pod_deleted(pod.key)
+        return await proceed(request)
+
+    control.served.server.fail(go, method="GET", path="replicasets")
+    pod = control.see_pod("chat-1", replica_set)
+    other = an_owner(control.served, "StatefulSet", "other", replicas=1)
+    await eventually(lambda: control.cluster.pod(pod.key) is None)
+    control.see_pod("other-0", other)
+    await becomes(control, other, "Running")
+    assert control.placement(top) is None

@@ -191,6 +191,13 @@ async def test_a_pod_that_was_refused_for_being_none_has_no_priority(
     assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["priority"] == 0
 
 
+async def test_a_flood_of_refusals_that_cannot_be_written_is_bounded(served: Served) -> None:
+    reports = RefusalReports(served.client, Owners(served.client))
+    for number in range(2500):
+        reports.report(request(of(OwnerRef("apps/v1", "StatefulSet", "chat", f"uid-{number}"))), FULL)
+    assert len(reports._pending) == 2000
+
+
 def _aged(raw: dict[str, Any], since: str) -> dict[str, Any]:
     entry = raw["status"]["refusals"]["StatefulSet.chat"]
     return {**raw, "status": {"refusals": {"StatefulSet.chat": {**entry, "since": since}}}}

@@ -58,7 +58,7 @@ def test_other_resources_stay_and_the_replaced_one_goes() -> None:
 
 
 def test_containers_that_ask_for_nothing_are_untouched() -> None:
-    helper = {"name": "helper", "image": "example/helper", "env": [{"name": CUDA, "value": "7"}]}
+    helper: dict[str, Any] = {"name": "helper", "image": "example/helper", "env": [{"name": CUDA, "value": "7"}]}
     pod = asking().annotated("kamiwaza.ai/container", "main").container(**helper).init("fetch", {"cpu": "1"})
     rewritten = placed(pod)
     assert rewritten.container("helper") == helper

@@ -27,9 +27,8 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
 
 
 def test_an_empty_variable_is_as_good_as_none() -> None:
-    empty = {
-        name: ""
-        for name in (
+    empty = dict.fromkeys(
+        (
             "KUBECONFIG",
             "PLACEMENT_TLS_SECRET",
             "PLACEMENT_EXCLUSIVE",
@@ -38,8 +37,9 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_RUNTIME_CLASS",
             "PLACEMENT_EXTRA_SANS",
             "PLACEMENT_UNCONFIRMED_TTL_SECONDS",
-        )
-    }
+        ),
+        "",
+    )
     assert webhook_settings(LEAST | empty) == webhook_settings(LEAST)
     assert controller_settings(LEAST | empty) == controller_settings(LEAST)
 

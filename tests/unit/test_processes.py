@@ -1,0 +1,157 @@
+"""Webhook and controller as they are wired, on one fake API server: from nothing to a placed pod, and to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonpatch
+import orjson
+import pytest
+
+from controller import __main__ as controller_process
+from shared.api import names
+from shared.kube import paths
+from shared.settings import CommonSettings, ControllerSettings, WebhookSettings
+from tests.builders import a_node, a_pod
+from tests.fakes.faults import respond
+from tests.fakes.serving import Served, eventually, serving
+from tests.unit.admission import gpu_node, reservations, store
+from tests.unit.controlling import stored
+from tests.unit.test_app import review
+from tests.unit.test_health import HOST, free_port
+from webhook import __main__ as webhook_process
+
+SYSTEM = "placement-system"
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    """A cluster with the chart installed and one node with a card of 16 GB."""
+    async with serving(tmp_path) as both:
+        for path, name in (
+            (paths.mutating_webhooks(), "zz-placement-operator"),
+            (paths.validating_webhooks(), "placement-operator"),
+        ):
+            webhooks = [{"name": f"{name}.kamiwaza.ai", "clientConfig": {"service": {"name": "webhook"}}}]
+            store(both.server.objects, path, {"metadata": {"name": name}, "webhooks": webhooks})
+        store(both.server.objects, paths.nodes(), a_node("t4").raw())
+        store(both.server.objects, paths.gpu_nodes(), gpu_node("t4", 16))
+        yield both
+
+
+def common(served: Served, folder: Path) -> CommonSettings:
+    return CommonSettings(SYSTEM, served.server.kubeconfig(folder), health_host=HOST, health_port=free_port())
+
+
+@asynccontextmanager
+async def running(work: Any) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def ready(session: aiohttp.ClientSession, settings: CommonSettings) -> tuple[int, str]:
+    """What `/readyz` says; 0 while nobody listens."""
+    try:
+        async with session.get(f"http://{HOST}:{settings.health_port}/readyz") as answer:
+            return answer.status, await answer.text()
+    except aiohttp.ClientConnectionError:
+        return 0, ""
+
+
+async def until_health(session: aiohttp.ClientSession, settings: CommonSettings, status: int, words: str = "") -> str:
+    """Waits until `/readyz` answers with `status` and `words` in its text, which is returned."""
+    async with asyncio.timeout(20):
+        while True:
+            seen, text = await ready(session, settings)
+            if seen == status and words in text:
+                return text
+            await asyncio.sleep(0.01)
+
+
+def bundle(served: Served) -> bytes:
+    """What the API server trusts the webhook by; empty until the controller has written it."""
+    raw = stored(served.server.objects, paths.mutating_webhooks("zz-placement-operator"))
+    assert raw is not None
+    return base64.b64decode(raw["webhooks"][0]["clientConfig"].get("caBundle", ""))
+
+
+async def test_a_pod_is_placed_recorded_and_released_by_both_together(served: Served, tmp_path: Path) -> None:
+    stop_webhook, stop_controller = asyncio.Event(), asyncio.Event()
+    webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    controller = ControllerSettings(common(served, tmp_path), "controller-0", extra_sans=(HOST,))
+    async with (
+        aiohttp.ClientSession() as session,
+        running(webhook_process._serve(webhook, stop_webhook)) as serving_reviews,
+        running(controller_process._control(controller, stop_controller)) as controlling,
+    ):
+        await until_health(session, controller.common, 200)
+        await until_health(session, webhook.common, 200)
+        url = f"https://{HOST}:{webhook.listen_port}"
+        await eventually(lambda: bundle(served) != b"")
+        trusting = ssl.create_default_context(cadata=bundle(served).decode())
+        pod = a_pod().annotated(names.VRAM, "6").raw()
+        options: dict[str, Any] = {"ssl": trusting, "headers": {"Content-Type": "application/json"}}
+        async with session.post(f"{url}/mutate", data=orjson.dumps(review(pod)), **options) as answer:
+            response = orjson.loads(await answer.read())["response"]
+        placed = jsonpatch.apply_patch(pod, orjson.loads(base64.b64decode(response["patch"])))
+        async with session.post(f"{url}/validate", data=orjson.dumps(review(placed)), **options) as answer:
+            assert orjson.loads(await answer.read())["response"]["allowed"] is True
+
+        store(served.server.objects, paths.pods("models"), {**placed, "spec": {**placed["spec"], "nodeName": "t4"}})
+        path = paths.model_placements("models", "pod-pod")
+        await eventually(lambda: stored(served.server.objects, path) is not None)
+        assert len(reservations(served.server.objects, "t4")) == 1
+        await served.client.delete(paths.pods("models", "pod"))
+        await eventually(lambda: reservations(served.server.objects, "t4") == {})
+
+        stop_webhook.set()
+        await until_health(session, webhook.common, 503, "shutting down")
+        async with session.post(f"{url}/mutate", data=orjson.dumps(review(a_pod())), **options) as answer:
+            assert answer.status == 200
+            assert answer.headers["Connection"] == "close"
+        assert not serving_reviews.done()
+
+        stop_controller.set()
+        await controlling
+        lease = stored(served.server.objects, paths.leases(SYSTEM, "placement-operator-controller"))
+        assert lease is not None
+        assert not lease["spec"].get("holderIdentity")
+
+
+async def test_a_webhook_that_is_told_to_end_before_it_could_serve_ends(served: Served, tmp_path: Path) -> None:
+    served.server.fail(respond(503, "?"), times=10_000)
+    stop = asyncio.Event()
+    settings = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    async with aiohttp.ClientSession() as session, running(webhook_process._serve(settings, stop)) as process:
+        why = await until_health(session, settings.common, 503)
+        assert "no serving certificate yet" in why
+        assert f"{paths.pods()} is not listed yet" in why
+        stop.set()
+        await process
+
+
+@pytest.mark.parametrize("process", [webhook_process, controller_process], ids=["webhook", "controller"])
+def test_a_process_that_lacks_a_setting_says_so_in_one_line(
+    process: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PLACEMENT_NAMESPACE", raising=False)
+    assert process.main() == 2
+    assert capsys.readouterr().err.startswith("cannot start: PLACEMENT_NAMESPACE is not set")
+
+
+def test_every_reservation_gets_an_id_of_its_own() -> None:
+    made = {webhook_process._new_id() for _ in range(1000)}
+    assert len(made) == 1000
+    assert {len(each) for each in made} == {10}
