@@ -28,6 +28,10 @@ VISIBLE_DEVICES: Mapping[Vendor, str] = {
 """The variable by which a vendor's runtime is told the UUIDs of the cards a container may see."""
 
 
+CDI = "cdi"
+"""The injection mode in which the device plugin names the cards to the container runtime."""
+
+
 @dataclass(slots=True)
 class _Rewrite:
     patch: PodPatch
@@ -50,8 +54,7 @@ def rewrite(
         _book(work, ask.container, shares[ask.container])
         for user in (ask.container, *ask.init_containers):
             _drop_replaced_resources(work, user)
-            if state.inventory.injection == "env":
-                _show_cards(work, user, [share.card for share in shares[ask.container]])
+            _show_cards(work, user, [share.card for share in shares[ask.container]], state.inventory.injection)
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
         _set_runtime_class(work, runtime_class)
@@ -104,21 +107,25 @@ def _drop_replaced_resources(work: _Rewrite, container: str) -> None:
             work.patch.remove("spec", kind, position, "resources", where, resource)
 
 
-def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card]) -> None:
-    """The pod's own environment beats what device plugins set, and two plugins that set one variable race."""
+def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection: str) -> None:
+    """Names the cards in the pod's own environment, which beats what device plugins set: two of those would race.
+
+    Where the device plugin hands out CDI names, NVIDIA's variable says `void`, so that it adds nothing to them.
+    """
     variable = VISIBLE_DEVICES.get(cards[0].vendor)
-    if variable is None:
+    by_cdi = injection == CDI
+    if variable is None or (by_cdi and variable != names.NVIDIA_VISIBLE_DEVICES):
         return
     place = _place(work.patch, container)
-    uuids = ",".join(card.uuid for card in cards)
+    shown = "void" if by_cdi else ",".join(card.uuid for card in cards)
     old = _env(work.patch, place, variable)
-    if old is not None and old != {"name": variable, "value": uuids}:
+    if old is not None and old != {"name": variable, "value": shown}:
         value = old.get("value", "a value from elsewhere")
         work.warnings.append(
             f"container {container}: {variable} was {value!r}; it is set to the cards that were chosen"
         )
     work.changed.append(Change((place[0], container, "env", variable), old))
-    _write_env(work.patch, place, variable, uuids)
+    _write_env(work.patch, place, variable, shown)
     _drop_stray_cuda_devices(work, container, cards)
 
 

@@ -169,10 +169,21 @@ def test_intel_cards_have_no_variable() -> None:
     assert "env" not in rewritten.container()
 
 
-def test_where_cdi_shows_the_cards_no_variable_is_written() -> None:
+def test_where_cdi_shows_the_cards_nvidias_variable_says_void() -> None:
     rewritten = placed(asking(), injecting(NODE, "cdi"))
-    assert "env" not in rewritten.container()
+    assert rewritten.env() == {"NVIDIA_VISIBLE_DEVICES": "void"}
     assert rewritten.container()["resources"]["limits"] == {card(0): "6"}
+
+
+def test_where_cdi_shows_the_cards_a_users_all_does_not_survive() -> None:
+    rewritten = placed(with_env({"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}), injecting(NODE, "cdi"))
+    assert rewritten.env() == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert "was 'all'" in rewritten.warnings[0]
+
+
+def test_amd_cards_shown_by_cdi_have_no_variable() -> None:
+    amd = injecting(node("amd", cards(16, vendor=Vendor.AMD)), "cdi")
+    assert "env" not in placed(a_pod().limited_to({"amd.com/gpu": "1"}), amd).container()
 
 
 def test_a_runtime_class_is_given_to_pods_without_one() -> None:
