@@ -114,7 +114,7 @@ class Placements:
         report = self._reports.of(namespace, top)
         pods = [pod for key in self._pods_of.get(workload, ()) if (pod := self._cluster.pod(key)) is not None]
         owner = await self._owners.read(namespace, top)
-        if owner is None and not pods and (report is None or await self._removed(namespace, top, report)):
+        if owner is None and await self._is_over(namespace, top, pods, report):
             self._forget_told(top, ())
             return
         if report is not None and report.workload.uid != top.uid:
@@ -139,18 +139,19 @@ class Placements:
             await patch_status(self._client, namespace, top, status, version)
         await self._tell(namespace, top, pods, standing, old)
 
-    async def _removed(self, namespace: str, top: OwnerRef, report: Report) -> bool:
-        """Deletes the object of a workload that is gone: Kubernetes' garbage collector may take half a minute.
+    async def _is_over(self, namespace: str, top: OwnerRef, pods: Collection[PodFacts], report: Report | None) -> bool:
+        """Whether nothing is to be said of a workload any more, although its last pods may still be on their way out.
 
-        False where it may still be there: an owner of a kind that cannot be read may be refused more pods.
+        Deletes the object of one that is gone: Kubernetes' garbage collector may take half a minute. An owner of a kind
+        that cannot be read may still be there, and be refused more pods.
         """
-        if report.workload.uid != top.uid:
-            return True
+        reported = report is not None and report.workload.uid == top.uid
         if not await self._owners.is_gone(namespace, top):
-            return False
-        with contextlib.suppress(NotFound, Conflict):
-            path = paths.model_placements(namespace, placement_name(top))
-            await self._client.delete(path, {"preconditions": {"uid": report.uid}})
+            return not pods and not reported
+        if report is not None and reported:
+            with contextlib.suppress(NotFound, Conflict):
+                path = paths.model_placements(namespace, placement_name(top))
+                await self._client.delete(path, {"preconditions": {"uid": report.uid}})
         return True
 
     async def _stands(

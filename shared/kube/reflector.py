@@ -48,13 +48,14 @@ class Pace:
 
     A watch is renewed every `watch_s`, and one that is silent for `grace_s` longer is taken for dead, so that
     a connection whose other end vanished is noticed. A list every `relist_s` repairs what no watch can show.
+    Retries are `longest_retry_s` apart at most: for so long decisions rest on an old picture once the server is back.
     """
 
     watch_s: float = 60.0
     grace_s: float = 5.0
     relist_s: float = 600.0
     first_retry_s: float = 0.5
-    longest_retry_s: float = 30.0
+    longest_retry_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

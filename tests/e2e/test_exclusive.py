@@ -91,5 +91,18 @@ def test_an_admin_may_make_the_cards_of_one_node_exclusive(stage: Stage, pool: M
     wait_balanced(stage.api, here.nodes)
 
 
+def test_a_pod_may_ask_for_a_card_of_its_own(stage: Stage, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16, 24)
+    namespace.create(pod("shared", {names.VRAM: "6"}, pool=here.name))
+    namespace.create(pod("alone", {names.VRAM: "6", names.POLICY: "exclusive"}, pool=here.name))
+    assert shares(namespace.running("shared")[0]) == {0: 6}
+    assert shares(namespace.running("alone")[0]) == {1: 24}
+    error = namespace.refusal(pod("second", {names.VRAM: "6", names.POLICY: "exclusive"}, pool=here.name))
+    assert "insufficient_capacity" in error.message
+    namespace.create(pod("third", {names.VRAM: "6"}, pool=here.name))
+    assert shares(namespace.running("third")[0]) == {0: 6}
+    wait_balanced(stage.api, here.nodes)
+
+
 def _set_mode(api: Api, node: str, mode: str) -> None:
     api.merge(f"{GPU_NODES}/{node}", {"spec": {"mode": mode}})

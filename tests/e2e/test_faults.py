@@ -27,7 +27,7 @@ from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, wait_tru
 pytestmark = pytest.mark.e2e
 
 _OUTAGE_S = 20.0
-_UNDER_FIRE_S = 10.0
+_UNDER_FIRE_S = 8.0
 _CALLERS = 6
 
 
@@ -105,7 +105,7 @@ def _kill(cluster: DevCluster) -> None:
     server.start()
     server.wait_ready()
     cluster.api.close()
-    for name in ("kube-scheduler", "kube-controller-manager", "kwok"):
+    for name in ("kube-scheduler", "kube-controller-manager"):
         cluster.process(name).restart()
 
 

@@ -122,14 +122,6 @@ def test_only_creates_of_pods_are_looked_at(api: Api, pool: MakePool, namespace:
     changed = namespace.merge("Pod", "chat", {"metadata": {"annotations": {names.VRAM: "16GB"}}})
     assert changed["metadata"]["annotations"][names.VRAM] == "16GB"
     wait_balanced(api, here.nodes)
-    namespace.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": names.card_resource(0).split("/")[1]},
-            "spec": {},
-        }
-    )
 
 
 def _asking(pool: str) -> Json:

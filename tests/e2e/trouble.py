@@ -34,7 +34,7 @@ class OwnStage(Stage):
 
 
 @contextlib.contextmanager
-def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 6.0) -> Iterator[OwnStage]:
+def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 4.0) -> Iterator[OwnStage]:
     """A cluster with an operator that gives a lost create up after `ttl_s`, so that tests need not wait long."""
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: these tests kill and restart processes of a cluster of their own")
@@ -44,6 +44,8 @@ def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 6.0) ->
             change_environment(process, PLACEMENT_UNCONFIRMED_TTL_SECONDS=str(ttl_s))
         with operator:
             yield OwnStage(cluster, operator)
+            for process in operator.processes:
+                process.kill()  # nobody is served any more, so nobody has to wait for a graceful end
 
 
 def change_environment(process: Process, **variables: str) -> None:

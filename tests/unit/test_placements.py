@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from controller.events import Events
 from controller.placements import Placements
+from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.kube import paths
 from tests.builders import a_pod
@@ -66,12 +68,10 @@ async def test_a_placed_pod_shows_on_its_top_owner(control: Control) -> None:
 
 
 async def test_a_bare_pod_is_its_own_workload(control: Control) -> None:
-    pod = control.see_pod("alone", None)
-    raw = {**a_pod("alone").raw(), "apiVersion": "v1", "kind": "Pod"}
-    stored = store(control.objects, paths.pods("models"), raw)
-    top = OwnerRef("v1", "Pod", "alone", pod.key)
-    status = await becomes(control, top, "Running")
-    assert stored["metadata"]["name"] == "alone"
+    pod = a_pod("alone").limited_to({names.card_resource(0): "6"}).on("t4").in_phase("Running")
+    uid = store(control.objects, paths.pods("models"), pod.raw())["metadata"]["uid"]
+    control.cluster.pod_upserted(replace(pod.facts(), key=uid))
+    status = await becomes(control, OwnerRef("v1", "Pod", "alone", uid), "Running")
     assert [each["pod"] for each in status["placements"]] == ["alone"]
 
 
@@ -195,6 +195,21 @@ async def test_the_object_of_a_workload_that_is_gone_is_deleted(control: Control
         await control.served.client.delete(f"/apis/apps/v1/namespaces/models/{path}")
     control.cluster.pod_deleted(pod.key)
     await eventually(lambda: control.placement(top) is None)
+
+
+async def test_pods_that_outlive_their_workload_get_no_object_for_it(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await control.seen(top)
+    await control.served.client.delete("/apis/apps/v1/namespaces/models/deployments/chat")
+    control.see_pod("chat-1", replica_set, phase="Pending")
+    await eventually(lambda: control.placement(top) is None)
+    await control.seen(top)
+    control.see_pod("chat-1", replica_set)
+    await asyncio.sleep(0.5)
+    assert control.placement(top) is None
+    assert sum(line.startswith("POST") and "modelplacements" in line for line in control.served.server.requests) == 1
 
 
 async def test_a_workload_that_was_made_anew_gets_an_object_of_its_own(control: Control) -> None:
