@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from shared.api import names
@@ -19,9 +20,11 @@ from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.containers import mapping, read_containers, text
 from shared.core.demand import REPLACED_RESOURCES, ReadPod, read_pod
+from shared.core.filters import admits_load
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
 from shared.core.owners import controller_of
+from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
@@ -39,6 +42,7 @@ from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
+from webhook.siblings import picture_for
 
 
 class Mutator:
@@ -66,13 +70,15 @@ class Mutator:
             return await self._review(request, request.pod, deadline)
         except InvalidRequest as error:
             return Refused(Invalid.of(error))
+        except ApiError as error:
+            return Unrecorded(_why(error))
 
     async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
         patch = PodPatch(pod)
         if is_marked(pod):
             read_containers(pod)  # both refuse what is no pod before it is taken apart
             _constraints(pod, request)
-            if self._is_own_output(request, pod):
+            if await self._is_own_output(request, pod):
                 silence_defaults(patch)
                 return Admitted(tuple(patch.ops))
             strip(patch)
@@ -104,54 +110,54 @@ class Mutator:
     ) -> Outcome:
         demand = read.demand
         assert demand is not None
-        owner = controller_of(patch.pod)
         reservation = self._new_id()
+        pod = _promised(request, patch.pod, constraints)
+        owner_hash = ledger_core.owner_hash(pod.owner.uid if pod.owner else "")
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         while True:
-            verdict = place(self._cluster.snapshot(), demand, constraints)
+            verdict = place(picture_for(self._cluster, pod, reservation), demand, constraints)
             if isinstance(verdict, NoFit):
                 return Refused(verdict)
             state = self._cluster.node(verdict.node)
             assert state is not None
             if request.dry_run:
                 break
-            entry = Entry(
-                request.namespace,
-                ledger_core.owner_hash(owner.uid if owner else ""),
-                self._unix_time(),
-                verdict.booking,
-            )
-            self._cluster.hold(reservation, self._promise(request, patch.pod, constraints, verdict))
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking)
+            self._cluster.hold(reservation, _on_cards(pod, verdict))
+            recorded = False
             try:
                 async with asyncio.timeout_at(deadline):
-                    recorded = await self._ledger.reserve(verdict.node, reservation, entry)
+                    recorded = await self._ledger.reserve(
+                        verdict.node,
+                        reservation,
+                        entry,
+                        partial(self._admits, verdict.node, pod, reservation, constraints),
+                    )
             except (ApiError, TimeoutError) as error:
-                self._cluster.release(reservation)
                 return Unrecorded(_why(error))
+            finally:
+                if not recorded:
+                    self._cluster.release(reservation)
             if recorded:
                 break
-            self._cluster.release(reservation)
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
         warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
         return Admitted(tuple(patch.ops), warnings)
 
-    @staticmethod
-    def _promise(request: Request, pod: Mapping[str, Any], constraints: Constraints, placed: Placed) -> PodFacts:
-        """The pod as it will be, so that decisions made before it exists count its cpu, ports and labels too."""
-        metadata = _metadata(pod, request)
-        kept = {key: metadata.get(key) for key in ("namespace", "labels", "ownerReferences")}
-        kept["name"] = text(metadata.get("name"), "metadata.name")
-        facts = pod_facts({"metadata": kept, "spec": {**pod["spec"], "nodeName": placed.node}})
-        assert facts is not None, "a pod with a node name is on that node"
-        cards = {names.card_resource(index): gb for index, gb in placed.booking}
-        return replace(facts, shares=placed.booking, requests={**constraints.requests, **cards})
+    def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:
+        """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile."""
+        picture = picture_for(self._cluster, pod, reservation)
+        state = picture.nodes.get(node)
+        return state is not None and admits_load(state, constraints, Peers.of(picture, constraints))
 
-    def _is_own_output(self, request: Request, pod: Mapping[str, Any]) -> bool:
-        """Whether this is a pod that was placed a moment ago, reviewed again before it was stored."""
-        reservation = reservation_of(pod)
-        located = None if reservation is None else self._cluster.locate(reservation)
-        if reservation is None or located is None or self._cluster.carriers(reservation):
+    async def _is_own_output(self, request: Request, pod: Mapping[str, Any]) -> bool:
+        """Whether this is a pod that some replica placed a moment ago, reviewed again before it is stored."""
+        reservation, node = reservation_of(pod), pinned_node(pod["spec"])
+        if reservation is None or node is None:
+            return False
+        located = await self._ledger.locate(reservation, node)
+        if located is None or self._cluster.carriers(reservation):
             return False
         owner = controller_of(pod)
         entry = located.entry
@@ -160,8 +166,24 @@ class Mutator:
             and entry.namespace == request.namespace
             and entry.owner_hash == ledger_core.owner_hash(owner.uid if owner else "")
             and entry.shares == booked_shares(pod)
-            and pinned_node(pod["spec"]) == located.node
+            and located.node == node
         )
+
+
+def _promised(request: Request, pod: Mapping[str, Any], constraints: Constraints) -> PodFacts:
+    """The pod as it will be, so that decisions made before it exists count its cpu, ports and labels too."""
+    metadata = _metadata(pod, request)
+    kept = {key: metadata.get(key) for key in ("namespace", "labels", "ownerReferences")}
+    kept["name"] = text(metadata.get("name"), "metadata.name")
+    facts = pod_facts({"metadata": kept, "spec": {**pod["spec"], "nodeName": "chosen later"}})
+    assert facts is not None, "a pod with a node name is on that node"
+    return replace(facts, bound=False, shares=(), requests=constraints.requests)
+
+
+def _on_cards(pod: PodFacts, placed: Placed) -> PodFacts:
+    """The promised pod on the node and the cards that were chosen."""
+    cards = {names.card_resource(index): gb for index, gb in placed.booking}
+    return replace(pod, node=placed.node, shares=placed.booking, requests={**pod.requests, **cards})
 
 
 def _constraints(pod: Mapping[str, Any], request: Request) -> Constraints:

@@ -28,7 +28,9 @@ def fold_init_containers(asks: Sequence[Ask], containers: Sequence[Container]) -
             f"is asked for init container {init[0].container} only",
             "ask for the container that serves too, whose cards it then uses",
         )
-    carrier = max(lasting, key=lambda ask: ask.count)
+    # A sidecar runs beside the init containers and holds its memory then, an app container does not yet.
+    apps = {container.name for container in containers if container.role is Role.APP}
+    carrier = max(lasting, key=lambda ask: (ask.count, ask.container in apps))
     for ask in init:
         if ask.count > carrier.count:
             raise InvalidRequest(

@@ -42,6 +42,7 @@ class Cluster:
         self._where: dict[str, str] = {}
         self._carriers: dict[str, set[str]] = {}
         self._entries: dict[str, str] = {}
+        self._entries_of: dict[tuple[str, str], set[str]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
         self._node_listeners: list[Listener] = []
@@ -69,6 +70,13 @@ class Cluster:
         if node is None:
             return None
         return Located(node, self._gpu_nodes[node].ledger[reservation])
+
+    def unseen(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
+        """The entries of an owner for which no pod has been seen and which this process does not hold itself."""
+        for reservation in sorted(self._entries_of.get((namespace, owner_hash), ())):
+            located = self.locate(reservation)
+            if located is not None and reservation not in self._carriers and reservation not in self._holds:
+                yield reservation, located
 
     def carriers(self, reservation: str) -> tuple[PodFacts, ...]:
         """The live pods that carry an id, oldest first."""
@@ -137,8 +145,9 @@ class Cluster:
             return
         self._forget_entries(old)
         self._gpu_nodes[new.name] = new
-        for reservation in new.ledger:
+        for reservation, entry in new.ledger.items():
             self._entries[reservation] = new.name
+            self._entries_of.setdefault((entry.namespace, entry.owner_hash), set()).add(reservation)
         self._release_dropped(old, new.ledger)
         self._cards_changed(new.name)
 
@@ -213,9 +222,14 @@ class Cluster:
     def _forget_entries(self, gpu_node: GpuNode | None) -> None:
         if gpu_node is None:
             return
-        for reservation in gpu_node.ledger:
-            if self._entries.get(reservation) == gpu_node.name:
-                del self._entries[reservation]
+        for reservation, entry in gpu_node.ledger.items():
+            if self._entries.get(reservation) != gpu_node.name:
+                continue
+            del self._entries[reservation]
+            owner = (entry.namespace, entry.owner_hash)
+            self._entries_of[owner].discard(reservation)
+            if not self._entries_of[owner]:
+                del self._entries_of[owner]
 
     def _release_dropped(self, old: GpuNode | None, ledger: Mapping[str, Entry]) -> None:
         """Ends the holds of entries that are dropped: no pod came of them, so there is nothing left to promise."""

@@ -7,6 +7,7 @@ without that, a process's own writes would make each other conflict.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ from shared.core.ledger import Entry, summarise
 from shared.core.placement import fits
 from shared.kube import paths
 from shared.kube.client import KubeClient
-from shared.kube.cluster import Cluster
+from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import Conflict, NotFound
 from shared.kube.gpunodes import GpuNode, gpu_node, summary_json
 
@@ -31,9 +32,13 @@ class Ledger:
         self._exclusive = exclusive
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def reserve(self, node: str, reservation: str, entry: Entry) -> bool:
+    async def reserve(
+        self, node: str, reservation: str, entry: Entry, is_still_right: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Records `entry`, or returns False because others took the room meanwhile: then decide again.
 
+        Whether there is room, and whether the choice `is_still_right` in every other way, is looked at on the newest
+        picture before each try, since a conflict means that somebody else has just promised something on that node.
         Raises `ApiError` when nothing is known to be recorded. A caller that is cancelled must assume that the entry
         may have been written; it is then unconfirmed, and the controller drops it.
         """
@@ -43,7 +48,8 @@ class Ledger:
                 known = self._cluster.gpu_node(node)
                 if state is None or known is None:
                     return False
-                if not fits(state.without_pod(self._cluster.hold_key(reservation)), entry.shares):
+                without_us = state.without_pod(self._cluster.hold_key(reservation))
+                if not fits(without_us, entry.shares) or not is_still_right():
                     return False
                 try:
                     await self._write(known, {reservation: entry})
@@ -73,6 +79,15 @@ class Ledger:
                     self._cluster.gpu_node_deleted(node)
                 else:
                     return
+
+    async def locate(self, reservation: str, node: str) -> Located | None:
+        """The entry of an id: from memory, or from one live read of the node it should be on. Raises `ApiError`."""
+        located = self._cluster.locate(reservation)
+        if located is None:
+            with contextlib.suppress(paths.InvalidName):
+                await self.refresh(node)
+            located = self._cluster.locate(reservation)
+        return located
 
     async def refresh(self, node: str) -> None:
         """Reads a node's `GPUNode` now instead of waiting for the watch. Raises `ApiError`."""

@@ -70,3 +70,12 @@ def test_an_init_container_cannot_use_more_cards_than_the_pod_has() -> None:
 def test_a_sidecar_keeps_its_own_share() -> None:
     pod = a_pod().annotated(f"{VRAM}.main", "8").annotated(f"{VRAM}.embed", "2").sidecar("embed")
     assert [(ask.container, ask.init) for ask in demand_of(pod).asks] == [("embed", ()), ("main", ())]
+
+
+def test_an_app_container_carries_the_peak_before_a_sidecar_does() -> None:
+    pod = a_pod().annotated(f"{VRAM}.main", "8").annotated(f"{VRAM}.proxy", "4").annotated(f"{VRAM}.convert", "12")
+    demand = demand_of(pod.sidecar("proxy").init("convert"))
+    assert {ask.container: [str(amount) for amount in ask.init] for ask in demand.asks} == {
+        "main": ["12 GB"],
+        "proxy": [],
+    }

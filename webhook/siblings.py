@@ -1,0 +1,34 @@
+"""Pods of the same owner that another replica of the webhook has promised and nobody has seen yet.
+
+A ledger entry tells their node and GB. What it does not tell (labels, cpu, ports) is known all the same: one owner's
+pods are made from one template, so they are like the pod that is being placed. Without them, replicas of a Deployment
+that must not share a node would be sent to one by two webhooks that answer at the same moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.core.ledger import owner_hash
+from shared.core.pods import PodFacts
+from shared.core.snapshot import Snapshot
+from shared.kube.cluster import Cluster
+
+
+def picture_for(cluster: Cluster, pod: PodFacts, reservation: str) -> Snapshot:
+    """The cluster as the decision about `pod` should see it: with its unseen siblings, without its own hold."""
+    snapshot = cluster.snapshot()
+    changed = {}
+    own_key = cluster.hold_key(reservation)
+    held = cluster.pod(own_key)
+    if held is not None and held.node in snapshot.nodes:
+        changed[held.node] = snapshot.nodes[held.node].without_pod(own_key)
+    if pod.owner is not None:
+        for other, located in cluster.unseen(pod.namespace, owner_hash(pod.owner.uid)):
+            state = changed.get(located.node, snapshot.nodes.get(located.node))
+            if other != reservation and state is not None:
+                sibling = replace(
+                    pod, key=f"sibling/{other}", node=located.node, shares=located.entry.shares, reservation=other
+                )
+                changed[located.node] = state.with_pod(sibling)
+    return Snapshot({**snapshot.nodes, **changed}, snapshot.namespaces) if changed else snapshot
