@@ -141,10 +141,10 @@ def _pod(name: str, namespace: str) -> dict[str, Any]:
 
 def report(results: Sequence[Measured]) -> str:
     """The table: each arm beside bare with the same number of callers."""
+    numbers = f"{'p50 ms':>8} {'p99 ms':>8} {'pods/s':>8}   {'p50':>6} {'p99':>6} {'pods/s':>6}"
     lines = [
-        f"{'arm':<14} {'callers':>7} {'p50 ms':>8} {'p99 ms':>8} {'pods/s':>8}   "
-        f"{'p50':>6} {'p99':>6} {'pods/s':>6}   CPU ms a pod",
-        f"{'':<14} {'':>7} {'':>8} {'':>8} {'':>8}   {'ratio to bare':^20}",
+        f"{'arm':<14} {'callers':>7} {numbers}   CPU",
+        f"{'':<14} {'':>7} {'':>8} {'':>8} {'':>8}   {'ratio to bare':^20}   ms a pod",
     ]
     for result in results:
         bare = next(other for other in results if other.arm == "bare" and other.callers == result.callers)
@@ -196,6 +196,9 @@ def _cores() -> int:
 def main() -> int:
     try:
         run(lambda line: print(f"  {line}", flush=True))
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
     except (BinariesError, ProcessError, KubectlError) as error:
         print(f"bench could not run: {error}", file=sys.stderr)
         return 1

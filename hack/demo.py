@@ -60,12 +60,13 @@ class Demo:
         facts = ("needs 6 GB", "gpu-0 of t4", "4 of 16 GB free")
         self._check("and the facts: " + ", ".join(facts), lambda: all(fact in described for fact in facts))
         print(_events_of(described))
-        node = self._kubectl("describe", "node", "t4", shown=False)
-        line = next(line for line in node.splitlines() if names.card_resource(0) in line and "12" in line.split())
-        print(f"  $ kubectl describe node t4\n    {line.strip()}")
+        resource = names.card_resource(0)
+        about = [line.strip() for line in self._kubectl("describe", "node", "t4", shown=False).splitlines()]
+        about = [line for line in about if line.startswith(resource)]
+        print(indent("$ kubectl describe node t4 | grep " + resource + "\n" + "\n".join(about)))
         self._check(
             "`kubectl describe node t4` shows 12 of 16 allocated",
-            lambda: "16" in _capacity(node, names.card_resource(0)),
+            lambda: [line.split()[1:] for line in about] == [["16"], ["16"], ["12", "12"]],
         )
 
     def _free_a_card(self) -> None:
@@ -219,10 +220,6 @@ def _events_of(described: str) -> str:
     return indent(f"$ kubectl describe deployment c\n...\n{events}")
 
 
-def _capacity(described: str, resource: str) -> str:
-    return next(line for line in described.splitlines() if line.strip().startswith(f"{resource}:")).strip()
-
-
 def _shares_of(pod: Mapping[str, Any]) -> dict[int, int]:
     limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
     found = {names.card_index(resource): int(amount) for resource, amount in limits.items()}
@@ -250,13 +247,16 @@ def main() -> int:
         scene(
             "A control plane (etcd, kube-apiserver, kube-scheduler, kube-controller-manager) with simulated GPU nodes"
         )
-        with DevCluster(binaries=binaries, say=_say) as cluster, Operator(cluster, say=_say):
+        with DevCluster(binaries=binaries, say=_say) as cluster, Operator(cluster, webhooks=2, say=_say):
             seed_nodes(cluster.api, load_spec(ROOT / "hack/clusters/demo.yaml").nodes)
             demo = Demo(cluster)
             demo.play()
     except StepFailedError as error:
         print(f"\n{_RED}demo failed:{_END} {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
     except (BinariesError, ProcessError, KubectlError) as error:
         print(f"\n{_RED}demo could not run:{_END} {error}", file=sys.stderr)
         return 1
