@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from controller.reports import Report, Reports
+from controller.room import Needs, Room
 from controller.workloads import pod_of, refused_owner, wanted_pods
 from shared.api import names
-from shared.core.constraints import read_constraints
-from shared.core.demand import REPLACED_RESOURCES, read_pod
-from shared.core.invalid import InvalidRequest
 from shared.core.owners import OwnerRef
-from shared.core.placement import Placed, place
-from shared.core.pods import pod_facts
 from shared.core.refusal import Reason
-from shared.core.snapshot import Snapshot
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -34,8 +30,8 @@ _DEBOUNCE_S: Final = 1.0
 _RESYNC_S: Final = 60.0
 _FIRST_PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 60.0
-_MOST_PODS: Final = 64
-"""How many pods of one owner are tried in a walk; its controller creates the rest once it is awake."""
+_MOST_PODS: Final = 16
+"""For how many pods of one owner a walk keeps places from the owners after it; one is reason enough to wake it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +45,11 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Pause:
-    """How long an owner that was woken in vain is left alone."""
+    """How long an owner that was woken is left alone, unless a pod came of it: more than the `pods` it had then."""
 
     until: float
     length_s: float
+    pods: int
 
 
 class Waker:
@@ -91,64 +88,58 @@ class Waker:
         waiting = sorted(self._waiting(), key=lambda one: one.rank)
         known = {one.owner.uid for one in waiting}
         self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in known}
-        taken: list[tuple[Mapping[str, Any], Placed]] = []
+        if not waiting:
+            return
+        pods = self._pods_of(known)
+        room = Room()
         for one in waiting:
             try:
-                if await self._would_fit(one, taken):
-                    await self._wake(one)
+                if await self._would_fit(one, pods[one.owner.uid], room):
+                    await self._wake(one, pods[one.owner.uid])
             except ApiError as error:
                 log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
                 asyncio.get_running_loop().call_later(_FIRST_PAUSE_S, self._due.set)
+            except Exception:
+                log.exception("waiting owner passed over", namespace=one.namespace, owner=one.owner.name)
 
     def _waiting(self) -> Iterator[_Waiting]:
         for report in self._reports.all():
             yield from _refused(report)
 
-    async def _would_fit(self, one: _Waiting, taken: list[tuple[Mapping[str, Any], Placed]]) -> bool:
-        """Whether at least one pod that the owner lacks has a place; adds the places to `taken`."""
+    async def _would_fit(self, one: _Waiting, pods: int, room: Room) -> bool:
+        """Whether at least one pod that the owner of `pods` pods lacks has a place; takes the places from `room`."""
         raw = await self._owners.read(one.namespace, one.owner)
         template = None if raw is None else pod_of(raw, one.namespace)
-        if raw is None or template is None:
+        needs = None if template is None else Needs.of(template)
+        if raw is None or needs is None:
             return False
-        missing = min(_MOST_PODS, (wanted_pods(raw) or 0) - self._existing(one.owner))
+        missing = min(_MOST_PODS, (wanted_pods(raw) or 0) - pods)
         fits = False
         for _ in range(missing):
-            placed = _try(self._snapshot(taken), template)
-            if placed is None:
+            if not room.take(self._cluster.snapshot(), needs):
                 break
-            taken.append((template, placed))
             fits = True
+            await asyncio.sleep(0)
         return fits
 
-    def _existing(self, owner: OwnerRef) -> int:
-        return sum(
-            pod.owner is not None and pod.owner.uid == owner.uid and not pod.terminating
+    def _pods_of(self, owners: set[str]) -> Counter[str]:
+        """How many pods each of `owners`, by uid, has at this moment."""
+        return Counter(
+            pod.owner.uid
             for pod in self._cluster.placed_pods()
+            if pod.owner is not None and pod.owner.uid in owners and not pod.terminating
         )
 
-    def _snapshot(self, taken: list[tuple[Mapping[str, Any], Placed]]) -> Snapshot:
-        """The cluster with the pods that this walk has found places for."""
-        snapshot = self._cluster.snapshot()
-        if not taken:
-            return snapshot
-        nodes = dict(snapshot.nodes)
-        for number, (template, placed) in enumerate(taken):
-            state = nodes.get(placed.node)
-            facts = pod_facts({**template, "spec": {**template["spec"], "nodeName": placed.node}})
-            if state is not None and facts is not None:
-                requests = {**facts.requests, **{names.card_resource(index): gb for index, gb in placed.booking}}
-                pod = replace(facts, key=f"woken/{number}", shares=placed.booking, requests=requests)
-                nodes[placed.node] = state.with_pod(pod)
-        return Snapshot(nodes, snapshot.namespaces)
-
-    async def _wake(self, one: _Waiting) -> None:
+    async def _wake(self, one: _Waiting, pods: int) -> None:
         now = time.monotonic()
         pause = self._pauses.get(one.owner.uid)
+        if pause is not None and pods > pause.pods:
+            pause = None
         if pause is not None and now < pause.until:
             asyncio.get_running_loop().call_later(pause.until - now, self._due.set)
             return
         length_s = _FIRST_PAUSE_S if pause is None else min(2 * pause.length_s, _LONGEST_PAUSE_S)
-        self._pauses[one.owner.uid] = _Pause(now + length_s, length_s)
+        self._pauses[one.owner.uid] = _Pause(now + length_s, length_s, pods)
         path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name)
         stamp = self._now().isoformat(timespec="milliseconds")
         try:
@@ -165,14 +156,3 @@ def _refused(report: Report) -> Iterator[_Waiting]:
         if owner is not None and refusal.get("reason") != Reason.INVALID_REQUEST:
             rank = (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid)
             yield _Waiting(report.namespace, owner, rank)
-
-
-def _try(snapshot: Snapshot, template: Mapping[str, Any]) -> Placed | None:
-    try:
-        demand = read_pod(template).demand
-        if demand is None:
-            return None
-        verdict = place(snapshot, demand, read_constraints(template, without=REPLACED_RESOURCES.__contains__))
-    except InvalidRequest:
-        return None
-    return verdict if isinstance(verdict, Placed) else None

@@ -20,6 +20,9 @@ from shared.core.invalid import InvalidRequest
 MOST_CARDS = 64
 """No node carries more cards than this; a larger count is a slip."""
 
+MOST_ASKS = 16
+"""Containers of one pod that may ask: how to share cards among more takes too long to work out."""
+
 VENDOR_RESOURCES: Mapping[str, Vendor] = {names.NVIDIA_GPU: Vendor.NVIDIA, names.AMD_GPU: Vendor.AMD}
 
 VendorCounts: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -50,6 +53,11 @@ class Ask:
     init: tuple[Amount, ...] = ()
     init_containers: tuple[str, ...] = ()
 
+    @property
+    def least_gb(self) -> int:
+        """GB that it takes of any card at the least."""
+        return max(amount.gb or 1 for amount in (self.amount, *self.init))
+
 
 def vendor_counts(containers: Sequence[Container]) -> VendorCounts:
     """The vendor GPU resources of every container. Raises `InvalidRequest`."""
@@ -59,11 +67,20 @@ def vendor_counts(containers: Sequence[Container]) -> VendorCounts:
 def read_asks(annotations: Mapping[str, str], containers: Sequence[Container], counts: VendorCounts) -> tuple[Ask, ...]:
     """The asks of `containers`, those of ordinary init containers included. Raises `InvalidRequest`."""
     pod_level = _pod_level_target(annotations, containers, counts)
-    asks = (
+    found = (
         _ask(annotations, container, counts[container.name], pod_level=container.name == pod_level)
         for container in containers
     )
-    return tuple(ask for ask in asks if ask is not None)
+    asks = tuple(ask for ask in found if ask is not None)
+    if len(asks) > MOST_ASKS:
+        one_more = asks[MOST_ASKS]
+        raise InvalidRequest(
+            one_more.field,
+            str(one_more.amount),
+            f"is the ask of one container more than the {MOST_ASKS} that may ask in one pod",
+            "spread the containers over several pods",
+        )
+    return asks
 
 
 def _ask(

@@ -24,6 +24,10 @@ class Vendor(StrEnum):
         return {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}[self.value]
 
 
+PLACED_VENDORS = (Vendor.NVIDIA, Vendor.AMD)
+"""Vendors whose cards this version gives away."""
+
+
 class CardClass(StrEnum):
     """How a card's memory may be shared."""
 
@@ -49,6 +53,13 @@ class Card:
     budget_gb: int
     healthy: bool = True
     foreign_gb: int = 0
+
+    @property
+    def unsupported(self) -> str | None:
+        """Why this version never gives the card away, said of nodes (`2 Intel`, `1 with MIG partitions`), or None."""
+        if self.vendor not in PLACED_VENDORS:
+            return self.vendor.label
+        return "with MIG partitions" if self.card_class is CardClass.MIG else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from shared.api import names
 from shared.core.accel import AccelRequirement, parse_requirement
 from shared.core.asks import VENDOR_RESOURCES, Ask, VendorCounts, read_asks, vendor_counts
-from shared.core.cards import Vendor
+from shared.core.cards import PLACED_VENDORS, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
 from shared.core.foreign_words import refuse_foreign_words
 from shared.core.init_containers import fold_init_containers
@@ -103,9 +103,10 @@ def _vendor(
     found: list[tuple[str, str, Vendor]] = []
     if names.VENDOR in annotations:
         text = annotations[names.VENDOR]
-        if text not in set(Vendor):
-            known = ", ".join(vendor.value for vendor in Vendor)
-            raise InvalidRequest(_annotation(names.VENDOR), text, "is no vendor we know", f"write one of: {known}")
+        if text not in PLACED_VENDORS:
+            known = " or ".join(vendor.value for vendor in PLACED_VENDORS)
+            problem = "is not placed by this version" if text in set(Vendor) else "is no vendor we know"
+            raise InvalidRequest(_annotation(names.VENDOR), text, problem, f"write {known}")
         found.append((_annotation(names.VENDOR), text, Vendor(text)))
     if accel is not None:
         found.append((_annotation(names.ACCEL_VERSION), annotations[names.ACCEL_VERSION], accel.vendor))
@@ -155,7 +156,7 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
 
 
 def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], counts: VendorCounts) -> None:
-    """Refuses a container that would see cards of which nothing is booked.
+    """Refuses a container that would see cards that nothing is booked on.
 
     One that asks, or asks for zero, has the variable set for it; so has an init container of a pod that asks.
     """
@@ -166,7 +167,7 @@ def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], 
             raise InvalidRequest(
                 f"containers[{container.name}].env[{names.NVIDIA_VISIBLE_DEVICES}]",
                 container.visible_devices,
-                "shows cards of which nothing is booked",
+                "would show cards that nothing is booked on",
                 f"ask for memory with the annotation {names.VRAM} and remove the variable",
             )
 

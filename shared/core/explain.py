@@ -205,6 +205,10 @@ def _advice(refusal: NoFit) -> str:
     if not refusal.usable_nodes:
         if not refusal.excluded:
             return "add a node with a card"
+        if refusal.unsupported:
+            return "add a node with a card that this version places"
+        if refusal.misnamed:
+            return "remove spec.nodeName or name a node with cards"
         here = "bring an excluded node back" if waits else "let the pod tolerate and select an excluded node"
         return f"{here}, or add a node that it may use"
     if _is_shut(refusal):

@@ -110,9 +110,10 @@ def summarise(cards: Iterable[Card], entries: Mapping[str, Entry]) -> Summary:
         for index, gb in entry.shares:
             reserved[index] = reserved.get(index, 0) + gb
     ordered = sorted(cards, key=lambda card: card.index)
+    usable = (card.healthy and not card.unsupported for card in ordered)
     free = [
-        max(0, card.budget_gb - reserved.get(card.index, 0) - card.foreign_gb) if card.healthy else 0
-        for card in ordered
+        max(0, card.budget_gb - reserved.get(card.index, 0) - card.foreign_gb) if may_be_used else 0
+        for card, may_be_used in zip(ordered, usable, strict=True)
     ]
     return Summary(
         budget_gb=sum(card.budget_gb for card in ordered),

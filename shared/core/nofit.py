@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from shared.core.accel import spell
 from shared.core.asks import Ask
-from shared.core.card_choice import accel_met, choose_cards, request_on
-from shared.core.cards import Card, Vendor
+from shared.core.card_choice import CardSearch, accel_met, request_on
+from shared.core.cards import Card, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.filters import Exclusion, load_exclusions, node_exclusions
@@ -35,13 +35,13 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     lasting: list[NodeState] = []
     for state in with_cards:
         reasons = node_exclusions(state.facts, constraints)
-        if not out.count(state, reasons):
-            usable.append(state)
         if _PASSING.issuperset(reasons):
             lasting.append(state)
+        if not out.count(state, (*reasons, *_unsupported(state))):
+            usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _cards_of(state, demand)]
+    right_vendor = [state for state in usable if _has_cards(state, demand)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -54,7 +54,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _cards_of(state, demand):
+        if not _has_cards(state, demand):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -89,6 +89,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         usable_nodes=len(right_version),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
+        unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
+        misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         holders=_holders(snapshot, attempts, constraints.namespace),
         can_wait=can_wait,
     )
@@ -121,17 +123,49 @@ def _asked(demand: Demand) -> str:
     return f"{demand} with {demand.accel}" if demand.accel else str(demand)
 
 
+def _unsupported(state: NodeState) -> Sequence[str]:
+    """Why this version gives no card of a node away, whatever is asked; empty if it would give one."""
+    words = {card.unsupported for card in state.inventory.cards}
+    return () if None in words else sorted(filter(None, words))
+
+
+def _suits(card: Card, demand: Demand) -> bool:
+    return demand.vendor in (None, card.vendor) and card.unsupported is None
+
+
+def _has_cards(state: NodeState, demand: Demand) -> bool:
+    return any(_suits(card, demand) for card in state.inventory.cards)
+
+
 def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
-    """The cards of the wanted vendor with their free GB."""
+    """The cards that the demand may have, with their free GB."""
     return [
-        (card, free)
-        for card, free in zip(state.inventory.cards, state.free_gb, strict=True)
-        if demand.vendor in (None, card.vendor)
+        (card, free) for card, free in zip(state.inventory.cards, state.free_gb, strict=True) if _suits(card, demand)
     ]
 
 
+class _Needs:
+    """GB that one ask takes of cards: worked out once for all cards of a size."""
+
+    __slots__ = ("_ask", "_demand", "_known")
+
+    def __init__(self, ask: Ask, demand: Demand) -> None:
+        self._ask = ask
+        self._demand = demand
+        self._known: dict[tuple[int, bool], int] = {}
+
+    def on(self, card: Card, inventory: Inventory) -> int:
+        kind = card.budget_gb, inventory.exclusive
+        need = self._known.get(kind)
+        if need is None:
+            need = self._known[kind] = request_on(self._ask, card, inventory, self._demand)
+        return need
+
+
 def _vendors(states: Iterable[NodeState]) -> tuple[str, ...]:
-    return tuple(sorted({card.vendor.label for state in states for card in state.inventory.cards}))
+    return tuple(
+        sorted({card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported})
+    )
 
 
 def _versions(states: Iterable[NodeState], demand: Demand) -> tuple[str, ...]:
@@ -149,18 +183,22 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
     It is one that fits no node even alone if there is such an ask, else the one that needs most.
     """
 
-    def need(ask: Ask) -> tuple[int, int, str]:
-        on_cards = (
-            request_on(ask, card, state.inventory, demand) for state in states for card, _ in _cards_of(state, demand)
-        )
-        return ask.count, max(on_cards, default=0), ask.container
-
     if len(demand.asks) == 1:
         return demand.asks[0], False
+    sizes = {
+        (card.budget_gb, state.inventory.exclusive): (card, state.inventory)
+        for state in states
+        for card, _ in _cards_of(state, demand)
+    }
+
+    def need(ask: Ask) -> tuple[int, int, str]:
+        on_cards = (request_on(ask, card, inventory, demand) for card, inventory in sizes.values())
+        return ask.count, max(on_cards, default=0), ask.container
+
     asks = sorted(demand.asks, key=need, reverse=True)
     for ask in asks:
-        alone = replace(demand, asks=(ask,))
-        if all(choose_cards(state, alone) is None for state in states):
+        search = CardSearch(replace(demand, asks=(ask,)))
+        if not any(state.largest_free_gb >= ask.least_gb and search.choose(state) for state in states):
             return ask, False
     return asks[0], True
 
@@ -172,45 +210,38 @@ def _attempts(
 
     Where one node lacks several cards, only cards without room count, and those of the best node come first.
     """
-    first = best_node.node if best_node else None
-    attempts = (
-        CardAttempt(
-            node=state.name,
-            index=card.index,
-            model=card.model,
-            need_gb=need,
-            free_gb=free,
-            budget_gb=card.budget_gb,
-            healthy=card.healthy,
+    needs = _Needs(ask, demand)
+    # Tuples in the order wanted, of which no two agree as far as the slot: thousands of cards for a handful of facts.
+    ranked = (
+        (
+            best_node is not None and state.name != best_node.node,
+            not card.healthy,
+            need > card.budget_gb,
+            max(0, need - free),
+            state.name,
+            card.index,
+            need,
+            free,
+            card,
         )
         for state in states
         for card, free in _cards_of(state, demand)
-        if (need := request_on(ask, card, state.inventory, demand)) > free or not best_node
+        if (need := needs.on(card, state.inventory)) > free or not best_node
     )
     return tuple(
-        heapq.nsmallest(
-            MOST_ATTEMPTS,
-            attempts,
-            key=lambda attempt: (
-                first is not None and attempt.node != first,
-                not attempt.healthy,
-                attempt.too_small,
-                attempt.short_gb,
-                attempt.node,
-                attempt.index,
-            ),
-        )
+        CardAttempt(name, index, card.model, need, free, card.budget_gb, card.healthy)
+        for *_, name, index, need, free, card in heapq.nsmallest(MOST_ATTEMPTS, ranked)
     )
 
 
 def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand) -> NodeAttempt | None:
     """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
     best: NodeAttempt | None = None
+    needs = _Needs(ask, demand)
     for state in states:
         rooms: dict[Vendor, list[bool]] = {}
         for card, free in _cards_of(state, demand):
-            has_room = free >= request_on(ask, card, state.inventory, demand)
-            rooms.setdefault(card.vendor, []).append(has_room)
+            rooms.setdefault(card.vendor, []).append(free >= needs.on(card, state.inventory))
         for room in rooms.values():
             if best is None or (sum(room), len(room)) > (best.fitting, best.cards):
                 best = NodeAttempt(state.name, sum(room), len(room))
@@ -225,17 +256,22 @@ def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], namespace: str
 
 
 def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: Constraints) -> bool:
-    """Whether the demand fits one of `states` once nothing else runs there, its cards are in order and it is back."""
+    """Whether the demand fits one of `states` once nothing else runs there, its cards are in order and it is back.
+
+    True as well where the search for cards gave up: a pod that waits in vain is better than one that is never tried.
+    """
+    search = CardSearch(demand)
     in_vain: set[Hashable] = set()
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
-        kind = tuple((card.vendor, card.budget_gb) for card in state.inventory.cards), state.inventory.exclusive
+        inventory = state.inventory
+        kind = inventory.exclusive, tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue
         allocatable = state.facts.allocatable
         if any(amount > allocatable.get(resource, 0) for resource, amount in constraints.requests.items()):
             continue
-        if choose_cards(state.emptied, demand) is not None:
+        if search.choose(state.emptied) is not None:
             return True
         in_vain.add(kind)
-    return False
+    return search.gave_up

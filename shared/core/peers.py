@@ -86,9 +86,11 @@ def _domains_with_any(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) ->
     """For the key of each term, the domains with a pod that this term speaks of."""
     domains: dict[str, set[str]] = {}
     for term in (_by_name(term, snapshot) for term in terms):
+        known = domains.setdefault(term.topology_key, set())
         for state in snapshot:
-            if any(_speaks_of(term, pod) for pod in state.pods.values()):
-                _record(domains, term, state)
+            domain = state.facts.labels.get(term.topology_key)
+            if domain is not None and domain not in known and _runs_any(term, state):
+                known.add(domain)
     return domains
 
 
@@ -111,6 +113,14 @@ def _by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
         return term
     selected = {name for name, labels in snapshot.namespaces.items() if selector.matches(labels)}
     return replace(term, namespaces=term.namespaces | selected, namespace_selector=None)
+
+
+def _runs_any(term: PodAffinityTerm, state: NodeState) -> bool:
+    """Whether a pod on a node is one that `term` speaks of."""
+    for pod in state.pods.values():  # noqa: SIM110 - asked for every pod of a cluster, and faster than any()
+        if _speaks_of(term, pod):
+            return True
+    return False
 
 
 def _speaks_of(term: PodAffinityTerm, pod: PodFacts) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from shared.core.card_choice import Share, accel_met, choose_cards
+from shared.core.card_choice import CardSearch, Share, accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
 from shared.core.filters import admits_load, admits_node
@@ -46,10 +46,13 @@ def place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Verdi
     large models; `spread` does the opposite; `exclusive` takes empty cards whole.
     """
     peers = Peers.of(snapshot, constraints)
-    for state, shares in _candidates(snapshot, demand):
-        if admits_node(state.facts, constraints) and admits_load(state, constraints, peers):
-            return Placed(state.name, shares)
-    return explain_no_fit(snapshot, demand, constraints, peers)
+    placed = _find(snapshot, demand, constraints, peers)
+    return placed if placed is not None else explain_no_fit(snapshot, demand, constraints, peers)
+
+
+def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Placed | None:
+    """What `place` finds, without the reason where it finds none: for whoever asks again and again."""
+    return _find(snapshot, demand, constraints, Peers.of(snapshot, constraints))
 
 
 def fits(state: NodeState, booking: Shares) -> bool:
@@ -58,20 +61,31 @@ def fits(state: NodeState, booking: Shares) -> bool:
     return all(gb <= free.get(index, 0) for index, gb in booking)
 
 
-def _candidates(snapshot: Snapshot, demand: Demand) -> Iterator[tuple[NodeState, tuple[Share, ...]]]:
-    """Nodes whose cards have room, best first. The cards are chosen when a node's turn comes."""
+def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> Placed | None:
+    search = CardSearch(demand)
+    for state in _roomy(snapshot, demand):
+        if admits_node(state.facts, constraints) and admits_load(state, constraints, peers):
+            shares = search.choose(state)
+            if shares is not None:
+                return Placed(state.name, shares)
+    return None
+
+
+def _roomy(snapshot: Snapshot, demand: Demand) -> Iterator[NodeState]:
+    """Nodes that have room as far as sums tell, best first."""
     sign = -1 if demand.policy is Policy.SPREAD else 1
     cards = demand.cards
-    largest = max((ask.amount.gb or 1 for ask in demand.asks), default=1)
+    largest = max(ask.least_gb for ask in demand.asks)
+    together = sum(ask.least_gb * ask.count for ask in demand.asks)
     # A heap: the first few are all that is needed as a rule, and sorting thousands is not.
     roomy = [
         (sign * state.total_free_gb, state.name)
         for state in snapshot
-        if state.largest_free_gb >= largest and len(state.free_gb) >= cards and accel_met(state.inventory, demand)
+        if state.largest_free_gb >= largest
+        and state.total_free_gb >= together
+        and len(state.free_gb) >= cards
+        and accel_met(state.inventory, demand)
     ]
     heapq.heapify(roomy)
     while roomy:
-        state = snapshot.nodes[heapq.heappop(roomy)[1]]
-        shares = choose_cards(state, demand)
-        if shares is not None:
-            yield state, shares
+        yield snapshot.nodes[heapq.heappop(roomy)[1]]

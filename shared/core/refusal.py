@@ -81,8 +81,9 @@ class NoFit:
     `asked` is the whole ask in words. `count` is the number of cards that one container needs, the one that the facts
     are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
-    `excluded_nodes` counts the others that have cards. `can_wait` says whether the ask would fit once memory is freed,
-    a card recovers or a node returns.
+    `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
+    that is placed, `misnamed` that `spec.nodeName` names none of the nodes with cards. `can_wait` says whether the ask
+    would fit once memory is freed, a card recovers or a node returns.
     """
 
     reason: Reason
@@ -95,6 +96,8 @@ class NoFit:
     excluded_nodes: int = 0
     excluded: tuple[Excluded, ...] = ()
     found: tuple[str, ...] = ()
+    unsupported: bool = False
+    misnamed: bool = False
     holders: Holders = Holders()
     can_wait: bool = False
 

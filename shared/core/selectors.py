@@ -25,6 +25,9 @@ class Operator(StrEnum):
     LT = "Lt"
 
 
+_IN = Operator.IN
+
+
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """One condition on the label `key`. `Gt` and `Lt` compare whole numbers with the single value."""
@@ -63,8 +66,12 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        for requirement in self.requirements:  # noqa: SIM110 - asked for every pod of a cluster, and faster than all()
-            if not requirement.matches(labels):
+        # Asked for every pod of a cluster: equality, the usual condition, is compared in place.
+        for requirement in self.requirements:
+            if requirement.operator == _IN:
+                if labels.get(requirement.key) not in requirement.values:
+                    return False
+            elif not requirement.matches(labels):
                 return False
         return True
 

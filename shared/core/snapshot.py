@@ -135,6 +135,6 @@ def _requested(pods: Mapping[str, PodFacts]) -> dict[str, int]:
 
 
 def _free_gb(card: Card, used: int, inventory: Inventory) -> int:
-    if not card.healthy or (inventory.exclusive and used):
+    if not card.healthy or card.unsupported or (inventory.exclusive and used):
         return 0
     return max(0, card.budget_gb - max(used, 0) - card.foreign_gb)

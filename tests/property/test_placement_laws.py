@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shared.core.amounts import WHOLE, Amount
 from shared.core.asks import Ask
-from shared.core.card_choice import Share, accel_met, choose_cards
+from shared.core.card_choice import CardSearch, Share, accel_met
 from shared.core.cards import Card, Vendor
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, Policy
@@ -22,7 +22,7 @@ from shared.core.explain import causes, explain
 from shared.core.filters import admits_load, admits_node, load_exclusions, node_exclusions
 from shared.core.ledger import Entry
 from shared.core.peers import Peers
-from shared.core.placement import Placed, fits, place
+from shared.core.placement import Placed, find_place, fits, place
 from shared.core.pods import PodFacts
 from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
@@ -189,6 +189,7 @@ def test_there_is_a_place_exactly_where_a_search_through_all_ways_finds_one(
         and has_room(state, wanted)
     ]
     verdict = place(snapshot, wanted, may)
+    assert find_place(snapshot, wanted, may) == (verdict if isinstance(verdict, Placed) else None)
     event("placed" if possible else "refused")
     if isinstance(verdict, Placed):
         assert verdict.node in possible
@@ -337,7 +338,7 @@ def test_waiting_helps_exactly_where_an_empty_node_would_do(snapshot: Snapshot, 
 @settings(deadline=None)
 @given(states("a"), demands())
 def test_a_choice_of_cards_lies_within_what_is_free(state: NodeState, wanted: Demand) -> None:
-    shares = choose_cards(state, wanted)
+    shares = CardSearch(wanted).choose(state)
     assert (shares is not None) is has_room(state, wanted)
     if shares is not None:
         assert fits(state, Placed(state.name, shares).booking)

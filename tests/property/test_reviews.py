@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import jsonpatch
 import orjson
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from shared.api import names
@@ -152,6 +152,15 @@ def test_a_pod_with_one_thing_replaced_by_anything_is_answered(
     pod = replaced(pod, spot, data.draw(JSON, label="what"))
     body = orjson.dumps(review(pod, dryRun=dry_run))
     check_answer(orjson.loads(body)["request"]["object"], *visitor.post(path, body))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(pod=asking_pods())
+def test_what_the_mutating_webhook_admits_the_validating_one_lets_in(visitor: Visitor, pod: dict[str, Any]) -> None:
+    placed = visitor.place(pod)
+    assume(placed is not None)
+    _, body = visitor.post("/validate", orjson.dumps(review(placed or {}, dryRun=True)))
+    assert orjson.loads(body)["response"] == {"uid": "uid-1", "allowed": True}
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])

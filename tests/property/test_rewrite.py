@@ -20,8 +20,10 @@ from tests.builders import a_node
 from tests.property.asking_pods import asking_pods
 from tests.unit.core_builders import cards, cluster, node
 from tests.unit.rewriting import ID, injecting, without_empty
+from webhook.agreement import refuse_disagreement
 from webhook.marks import booked_shares, is_marked, reservation_of, strip
 from webhook.patch import PodPatch
+from webhook.placed_record import read_record
 from webhook.rewrite import rewrite
 
 CLUSTER = cluster(
@@ -133,6 +135,23 @@ def test_pod_ledger_and_pin_say_the_same(made: tuple[dict[str, Any], PodPatch, P
     assert reservation_of(patch.pod) == ID
     assert booked_shares(patch.pod) == placed.booking
     assert pinned_node(patch.pod["spec"]) == placed.node
+
+
+@settings(deadline=None)
+@given(placements(), st.booleans(), st.booleans())
+def test_a_placed_pod_agrees_with_itself_whatever_helper_is_added(
+    made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]], helper: bool, defaulted: bool
+) -> None:
+    _, patch, placed, _ = made
+    if defaulted:
+        for container in patch.pod["spec"]["containers"]:
+            if any(CARD.fullmatch(resource) for resource in (container.get("resources") or {}).get("limits") or ()):
+                container["resources"]["limits"]["nvidia.com/gpu"] = "0"
+    if helper:
+        patch.pod["spec"]["containers"].insert(0, {"name": "proxy", "resources": {"limits": {"cpu": "1"}}})
+    refuse_disagreement(patch.pod, placed.node, CLUSTER.nodes[placed.node].inventory)
+    told = {(share.container, share.index, share.gb) for share in read_record(patch.pod).shares}
+    assert told == {(share.container, share.card.index, share.gb) for share in placed.shares}
 
 
 @settings(deadline=None)

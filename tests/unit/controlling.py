@@ -67,6 +67,7 @@ def a_refusal(owner: OwnerRef, **fields: Any) -> Json:
         "demand": "6 GB",
         "priority": 0,
         "since": "2026-11-30T09:00:00Z",
+        "last": "2026-11-30T09:59:00Z",
         "count": 1,
         "waitable": True,
         **fields,
@@ -95,10 +96,16 @@ class Control:
         self.cluster.gpu_node_upserted(read_gpu_node({**raw, "metadata": metadata}, exclusive=False))
 
     def see_pod(
-        self, name: str, owner: OwnerRef | None, gb: int = 6, node: str = "t4", phase: str = "Running"
+        self,
+        name: str,
+        owner: OwnerRef | None,
+        gb: int = 6,
+        node: str = "t4",
+        phase: str = "Running",
+        created: str = "2026-11-30T09:30:00Z",
     ) -> PodFacts:
         """A placed pod comes into the picture, or comes again."""
-        pod = a_pod(name).limited_to({names.card_resource(0): str(gb)}).on(node).in_phase(phase)
+        pod = a_pod(name).limited_to({names.card_resource(0): str(gb)}).on(node).in_phase(phase).created(created)
         if owner is not None:
             pod.owned_by(owner.kind, owner.name, owner.uid)
         facts = pod.facts()

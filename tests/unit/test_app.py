@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.objects import RefusalError
 from tests.fakes.serving import Served, eventually, serving
-from tests.unit.admission import Webhook, gpu_node, reservations, store
+from tests.unit.admission import Webhook, gpu_node, reservation_id, reservations, store
 from webhook.app import BODY_LIMIT, Handlers
 from webhook.refusals import RefusalReports
 
@@ -73,7 +74,7 @@ async def a_site(folder: Path) -> AsyncIterator[Site]:
         webhook = Webhook(served)
         await webhook.see(a_node("t4"), gpu_node("t4", 16))
         refusals = RefusalReports(served.client, Owners(served.client))
-        handlers = Handlers(webhook.mutator, webhook.validator, refusals)
+        handlers = Handlers(webhook.mutator, webhook.validator, refusals, webhook.cluster)
         writing = asyncio.create_task(refusals.run())
         async with TestClient(TestServer(handlers.app())) as http:
             yield Site(http, handlers, served, webhook)
@@ -105,6 +106,81 @@ async def test_a_replaced_variable_is_warned_of(site: Site) -> None:
     assert "NVIDIA_VISIBLE_DEVICES" in warning
 
 
+@pytest.mark.parametrize("labels", [{}, {names.NAMESPACE_LABEL: "disabled"}], ids=["no-label", "another-value"])
+async def test_a_namespace_that_did_not_opt_in_is_let_through_unread(site: Site, labels: dict[str, str]) -> None:
+    site.webhook.cluster.namespace_upserted("kube-system", labels)
+    by_hand = a_pod().limited_to({names.card_resource(0): "6"})
+    for path in ("/mutate", "/validate"):
+        for pod in (asking(), by_hand):
+            assert await site.ask(path, pod, namespace="kube-system") == {"uid": "uid-1", "allowed": True}
+    assert reservations(site.served.server.objects, "t4") == {}
+
+
+@pytest.mark.parametrize("mode", [names.MODE_ENABLED, names.MODE_AUTO])
+async def test_a_namespace_that_opted_in_is_looked_at(site: Site, mode: str) -> None:
+    site.webhook.cluster.namespace_upserted("models", {names.NAMESPACE_LABEL: mode})
+    assert "patch" in await site.ask("/mutate", asking())
+
+
+async def test_a_namespace_that_is_not_known_yet_is_looked_at(site: Site) -> None:
+    assert "patch" in await site.ask("/mutate", asking(), namespace="new")
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, Any]]]:
+    """Level, event and fields of what the HTTP side wrote."""
+    return [
+        (record.levelname, record.getMessage(), record.__dict__["fields"])
+        for record in caplog.records
+        if record.name == "webhook.app"
+    ]
+
+
+async def test_a_placement_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    pod = await site.webhook.place(asking())
+    with caplog.at_level(logging.INFO):
+        await site.ask("/validate", pod)
+    about = {"uid": "uid-1", "namespace": "models", "pod": "pod", "dry_run": False}
+    assert logged(caplog) == [("INFO", "pod placed", {**about, "reservation": reservation_id(0), "node": "t4"})]
+
+
+@pytest.mark.parametrize(
+    ("gb", "why"),
+    [
+        pytest.param("20", {"reason": "insufficient_capacity"}, id="no-fit"),
+        pytest.param(
+            "16GB", {"reason": "invalid_request", "field": f"metadata.annotations[{names.VRAM}]"}, id="invalid"
+        ),
+    ],
+)
+async def test_a_refusal_is_logged_with_its_reason(
+    site: Site, caplog: pytest.LogCaptureFixture, gb: str, why: dict[str, str]
+) -> None:
+    with caplog.at_level(logging.INFO):
+        await site.ask("/mutate", {**asking(gb).raw(), "metadata": {"generateName": "chat-", **_annotated(gb)}})
+    about = {"uid": "uid-1", "namespace": "models", "pod": "chat-", "dry_run": False}
+    assert logged(caplog) == [("INFO", "pod refused", {**about, **why})]
+
+
+async def test_what_could_not_be_looked_up_is_logged_as_a_warning(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    pod = await site.webhook.place(asking())
+    pod["metadata"]["labels"][names.RESERVATION] = "zzzzzzzzzz"
+    site.served.server.fail(faults.respond(500, "broken"), method="GET")
+    with caplog.at_level(logging.INFO):
+        response = await site.ask("/validate", pod)
+    ((level, event, fields),) = logged(caplog)
+    assert (level, event) == ("WARNING", "placement unavailable")
+    assert fields["why"] in response["status"]["message"]
+    assert fields["detail"] == "500 NotKubernetes: broken"
+    assert "broken" not in response["status"]["message"]
+
+
+async def test_a_pod_that_asks_for_nothing_is_not_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        await site.ask("/mutate", a_pod())
+        await site.ask("/validate", a_pod())
+    assert logged(caplog) == []
+
+
 async def test_a_refusal_is_answered_and_then_reported_to_the_workload(site: Site) -> None:
     owner = {"metadata": {"name": "chat"}, "spec": {"replicas": 1}}
     uid = store(site.served.server.objects, "/apis/apps/v1/namespaces/models/replicasets", owner)["metadata"]["uid"]
@@ -117,7 +193,10 @@ async def test_a_refusal_is_answered_and_then_reported_to_the_workload(site: Sit
 
 
 async def test_a_refused_dry_run_is_reported_to_nobody(site: Site) -> None:
-    dry, real = (asking("20").owned_by("StatefulSet", name, f"uid-{name}") for name in ("dry", "real"))
+    owner = {"metadata": {"name": "real"}}
+    uid = store(site.served.server.objects, "/apis/apps/v1/namespaces/models/statefulsets", owner)["metadata"]["uid"]
+    dry = asking("20").owned_by("StatefulSet", "dry", "uid-dry")
+    real = asking("20").owned_by("StatefulSet", "real", uid)
     assert (await site.ask("/mutate", dry, dryRun=True))["allowed"] is False
     assert (await site.ask("/mutate", real))["allowed"] is False
     place = place_of(paths.model_placements("models", "statefulset-real"))
@@ -196,6 +275,10 @@ async def test_clients_are_asked_to_connect_anew_while_it_closes(site: Site) -> 
     assert open_answer.headers.get("Connection") != "close"
     assert closing_answer.headers["Connection"] == "close"
     assert closing_answer.status == 200
+
+
+def _annotated(gb: str) -> dict[str, Any]:
+    return {"annotations": {names.VRAM: gb}}
 
 
 def _stored(site: Site, place: Any) -> dict[str, Any]:

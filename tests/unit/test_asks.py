@@ -277,3 +277,16 @@ def test_containers_may_ask_each_for_themselves() -> None:
 def test_the_field_of_an_ask_is_where_it_was_read() -> None:
     assert ask_of(a_pod().annotated(VRAM, "6")).field == f"metadata.annotations[{VRAM}]"
     assert ask_of(a_pod().limited_to({NVIDIA: 1})).field == f"containers[main].resources.limits[{NVIDIA}]"
+
+
+def test_as_many_containers_may_ask_as_can_be_worked_out() -> None:
+    def asking(number: int) -> PodBuilder:
+        pod = a_pod().annotated("kamiwaza.ai/vram-gb.main", "6")
+        for each in range(1, number):
+            pod = pod.container(f"c{each}").annotated(f"kamiwaza.ai/vram-gb.c{each}", "6")
+        return pod
+
+    assert len(demand_of(asking(16)).asks) == 16
+    refused = refusal_of(asking(17))
+    assert refused.field == "metadata.annotations[kamiwaza.ai/vram-gb.c16]"
+    assert refused.fix == "spread the containers over several pods"

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from shared.core.amounts import WHOLE, Amount
-from shared.core.card_choice import accel_met, choose_cards
-from shared.core.cards import Vendor
+from shared.core.card_choice import MOST_STEPS, CardSearch, accel_met
+from shared.core.cards import Card, CardClass, Vendor
 from shared.core.demand import Demand, Policy
 from shared.core.snapshot import NodeState
 from tests.unit.core_builders import ask, card, cards, demand, entry, node
@@ -22,7 +22,7 @@ Chosen = list[tuple[str, int, int, int]]
 
 
 def choice(state: NodeState, wanted: Demand) -> Chosen | None:
-    shares = choose_cards(state, wanted)
+    shares = CardSearch(wanted).choose(state)
     return None if shares is None else [(s.container, s.card.index, s.gb, s.own_gb) for s in shares]
 
 
@@ -188,15 +188,83 @@ def test_the_search_ends_on_a_node_of_many_unlike_cards_where_the_containers_nea
     # Each card has room for one share of 60 GB: four containers with four cards each fit, and five do not.
     state = node("n", cards(*range(100, 116)))
     asks = [ask(60, 4, f"c{number}") for number in range(5)]
-    assert choose_cards(state, demand(*asks[:4])) is not None
-    assert choose_cards(state, demand(*asks)) is None
+    assert CardSearch(demand(*asks[:4])).choose(state) is not None
+    assert CardSearch(demand(*asks)).choose(state) is None
 
 
 def test_many_equal_cards_are_one_choice() -> None:
-    chosen = choose_cards(EIGHT_EQUAL_CARDS, demand(*(ask(39, 4, f"c{number}") for number in range(4))))
+    chosen = CardSearch(demand(*(ask(39, 4, f"c{number}") for number in range(4)))).choose(EIGHT_EQUAL_CARDS)
     assert chosen is not None
     assert len(chosen) == 16
-    assert choose_cards(EIGHT_EQUAL_CARDS, demand(*(ask(39, 4, f"c{number}") for number in range(5)))) is None
+    assert CardSearch(demand(*(ask(39, 4, f"c{number}") for number in range(5)))).choose(EIGHT_EQUAL_CARDS) is None
+
+
+NEARLY_FIT = [ask(20 + number, container=f"c{number:02}") for number in range(12)]
+"""306 GB in pieces of 20 to 31 GB."""
+
+
+def nearly_full(name: str, of: int) -> NodeState:
+    """A node of eight cards of 80 GB on which `NEARLY_FIT` is hard to pack, unlike any other with another `of`."""
+    return node(name, cards(*[80] * 8), ledger={"r": entry({slot: 30 + (of * (slot + 1)) % 19 for slot in range(8)})})
+
+
+def test_the_work_for_a_whole_cluster_is_bounded() -> None:
+    search = CardSearch(demand(*NEARLY_FIT))
+    for number in range(500):
+        search.choose(nearly_full("n", number))
+    assert search.gave_up
+    assert search.steps <= MOST_STEPS
+
+
+def test_the_bound_is_hit_at_the_same_node_every_time() -> None:
+    states = [nearly_full(f"n{number:03}", number) for number in range(60)]
+    runs = []
+    for _ in range(2):
+        search = CardSearch(demand(*NEARLY_FIT))
+        runs.append(([search.choose(state) for state in states], search.steps))
+    assert runs[0] == runs[1]
+
+
+def test_a_node_like_one_that_was_searched_in_vain_costs_nothing() -> None:
+    # Beside the 6 GB there is no room for another share, and the other card has room for two of the three.
+    state = node("n", cards(9, 9, 3))
+    search = CardSearch(demand(ask(6, 1, "a"), *(ask(4, 1, name) for name in "bcd")))
+    assert search.choose(state) is None
+    spent = search.steps
+    assert spent > 0
+    assert search.choose(node("another", cards(9, 3, 9))) is None
+    assert search.steps == spent
+    assert search.choose(node("roomy", cards(24, 24))) is not None
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(demand(ask(11, container="a"), ask(11, container="b"), ask(11, container="c")), id="sum"),
+        pytest.param(demand(ask(9, container="a"), ask(9, container="b"), ask(9, container="c")), id="pieces"),
+    ],
+)
+def test_what_a_count_rules_out_is_not_searched(wanted: Demand) -> None:
+    search = CardSearch(wanted)
+    assert search.choose(node("n", cards(16, 16))) is None
+    assert search.steps == 0
+
+
+@pytest.mark.parametrize(
+    "never",
+    [
+        pytest.param(card(0, 24, Vendor.INTEL), id="intel"),
+        pytest.param(card(0, 24, card_class=CardClass.MIG), id="with-mig-partitions"),
+    ],
+)
+def test_cards_that_this_version_does_not_place_are_passed_over(never: Card) -> None:
+    assert choice(node("n", [never]), demand(ask(6))) is None
+    assert choice(node("n", [never, card(1, 80)]), demand(ask(6))) == [("main", 1, 6, 6)]
+
+
+def test_a_pool_of_unified_memory_is_chosen_like_a_card() -> None:
+    state = node("n", [card(0, 120, card_class=CardClass.UNIFIED)])
+    assert choice(state, demand(ask(6))) == [("main", 0, 6, 6)]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ MODEL_PLACEMENT: Object = {
                 "demand": "6 GB on 1 card",
                 "priority": -10,
                 "since": "2026-11-30T12:00:00Z",
+                "last": "2026-11-30T12:05:00Z",
                 "waitable": True,
                 "count": 3,
             }
@@ -80,6 +81,7 @@ MODEL_PLACEMENT: Object = {
         "wanted": 2,
         "placed": 1,
         "where": "t4 gpu-0 6 GB",
+        "ask": "6 GB on 1 card",
         "placements": [{"pod": "chat-5d4f-x", "node": "t4", "cards": [{"index": 0, "gb": 6}], "running": True}],
         "conditions": [CONDITION],
     },

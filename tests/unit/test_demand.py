@@ -26,7 +26,6 @@ SIX = Amount(gb=6)
     [
         pytest.param(a_pod().annotated(VRAM, "6"), None, id="nothing-said"),
         pytest.param(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", "amd"), Vendor.AMD, id="said"),
-        pytest.param(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", "intel"), Vendor.INTEL, id="intel"),
         pytest.param(a_pod().limited_to({NVIDIA: 1}), Vendor.NVIDIA, id="by-its-resource"),
         pytest.param(a_pod().limited_to({AMD: 1, NVIDIA: 0}), Vendor.AMD, id="a-zero-says-nothing"),
         pytest.param(
@@ -88,7 +87,16 @@ def test_two_vendors_in_one_pod_are_refused(pod: PodBuilder, field: str, value: 
 def test_an_unknown_vendor_is_refused_with_those_we_know(value: str) -> None:
     refused = refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", value))
     assert (refused.field, refused.value) == ("metadata.annotations[kamiwaza.ai/vendor]", value)
-    assert refused.fix == "write one of: nvidia, amd, intel"
+    assert refused.fix == "write nvidia or amd"
+
+
+def test_intel_cards_are_not_placed() -> None:
+    refused = refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", "intel"))
+    assert (refused.value, refused.problem, refused.fix) == (
+        "intel",
+        "is not placed by this version",
+        "write nvidia or amd",
+    )
 
 
 def test_the_accelerator_version_is_read() -> None:
@@ -161,7 +169,7 @@ def test_zero_gpus_of_one_container_do_not_touch_the_ask_of_another() -> None:
 def test_seeing_devices_without_an_ask_is_refused(value: str) -> None:
     refused = refusal_of(a_pod().container("sneak", **seeing(value)))
     assert (refused.field, refused.value) == (f"containers[sneak].env[{DEVICES}]", value)
-    assert refused.problem == "shows cards of which nothing is booked"
+    assert refused.problem == "would show cards that nothing is booked on"
     assert refused.fix == f"ask for memory with the annotation {VRAM} and remove the variable"
 
 

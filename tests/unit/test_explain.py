@@ -57,6 +57,23 @@ ONE_NODE = [
         id="too-large",
     ),
     pytest.param(
+        [node("node-a", cards(16)), node("node-b", cards(16))],
+        demand(ask(6)),
+        a_pod().on("nope"),
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 2 nodes are excluded: not named by "
+        "spec.nodeName.\n"
+        "Waiting does not help. Remove spec.nodeName or name a node with cards.",
+        id="a-node-name-that-no-node-with-cards-has",
+    ),
+    pytest.param(
+        [node("node-a", cards(16, vendor=Vendor.INTEL))],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: Intel.\n"
+        "Waiting does not help. Add a node with a card that this version places.",
+        id="only-cards-that-are-not-placed",
+    ),
+    pytest.param(
         [node("node-a", [card(0, 16, healthy=False)])],
         demand(ask(6)),
         ANY,
@@ -249,8 +266,8 @@ THREE_NODES = [
         ],
         demand(ask(6), vendor=NVIDIA),
         ANY,
-        "vendor_mismatch: needs 6 GB on one NVIDIA card; the 2 nodes it may use have AMD and Intel cards; 1 node is "
-        "excluded: cordoned.\n"
+        "vendor_mismatch: needs 6 GB on one NVIDIA card; the only node it may use has AMD cards; 2 nodes are excluded: "
+        "1 Intel, 1 cordoned.\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, use an image "
         "for the cards that are there (kamiwaza.ai/vendor), or add a node with the cards it needs.",
         id="vendor",

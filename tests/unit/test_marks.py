@@ -11,7 +11,14 @@ from shared.core.invalid import InvalidRequest
 from tests.builders import PodBuilder, a_pod, expressions, requirement
 from tests.unit.asking import with_limits
 from tests.unit.rewriting import placed, stripped, without_empty
-from webhook.marks import booked_shares, is_marked, per_card_requests, reservation_of
+from webhook.marks import (
+    booked_shares,
+    is_marked,
+    per_card_requests,
+    refuse_written_shares,
+    reservation_of,
+    shares_by_container,
+)
 
 VRAM = "kamiwaza.ai/vram-gb"
 CARD_0, CARD_1 = "kamiwaza.ai/vram-gb-gpu-0", "kamiwaza.ai/vram-gb-gpu-1"
@@ -49,6 +56,24 @@ def test_per_card_requests_are_found_in_every_kind_of_container() -> None:
         ("beside", CARD_0, "2"),
         ("main", CARD_0, "6"),
     ]
+
+
+def test_shares_by_container_keep_containers_apart() -> None:
+    pod = a_pod().limited_to({CARD_1: "6", CARD_0: "3"}).sidecar("beside", **with_limits({CARD_1: "2"}))
+    assert shares_by_container(pod.raw()) == {"beside": ((1, 2),), "main": ((0, 3), (1, 6))}
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize("where", ["limits", "requests"])
+def test_a_share_written_by_hand_is_refused(kind: str, where: str) -> None:
+    by_hand = {"name": "by-hand", "resources": {where: {CARD_0: "6"}}}
+    with pytest.raises(InvalidRequest, match="only the placement itself may write") as refused:
+        refuse_written_shares({"spec": {kind: [by_hand]}})
+    assert (refused.value.field, refused.value.value) == (f"containers[by-hand].resources[{CARD_0}]", "6")
+
+
+def test_a_pod_without_a_share_is_not_refused() -> None:
+    refuse_written_shares(a_pod().limited_to({VRAM: "6"}).raw())
 
 
 def test_booked_shares_are_summed_by_card_over_the_limits() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from shared.core.amounts import WHOLE
-from shared.core.cards import Card, Vendor
+from shared.core.cards import Card, CardClass, Vendor
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand
 from shared.core.placement import place
@@ -151,8 +151,29 @@ class TestExcluded:
             node("c", cards(80), a_node("c").cordoned()),
         ]
         verdict = refusal(*states, of=demand(ask(6), vendor=Vendor.NVIDIA))
-        assert (verdict.usable_nodes, verdict.excluded_nodes, verdict.found) == (2, 1, ("AMD", "Intel"))
-        assert excluded(verdict) == {"1 cordoned": 1}
+        assert (verdict.usable_nodes, verdict.excluded_nodes, verdict.found) == (1, 2, ("AMD",))
+        assert excluded(verdict) == {"1 cordoned": 1, "1 Intel": 1}
+
+    def test_nodes_whose_cards_are_never_given_away_are_counted_by_what_they_have(self) -> None:
+        states = [
+            node("a", cards(80, vendor=Vendor.INTEL)),
+            node("b", [card(0, 20, card_class=CardClass.MIG)]),
+            node("c", [card(0, 20, card_class=CardClass.MIG), card(1, 4)]),
+            node("d", [card(0, 20, Vendor.INTEL), card(1, 20, card_class=CardClass.MIG)], a_node("d").cordoned()),
+        ]
+        verdict = refusal(*states, of=demand(ask(6)))
+        assert excluded(verdict) == {"2 Intel": 2, "2 with MIG partitions": 2, "1 cordoned": 1}
+        assert (verdict.usable_nodes, verdict.excluded_nodes, nearest(verdict)) == (1, 3, [("c", 1)])
+        assert (verdict.unsupported, verdict.can_wait) == (False, False)
+        assert refusal(*states[:2], of=demand(ask(6))).unsupported
+
+    @pytest.mark.parametrize(
+        ("named", "misnamed"), [pytest.param("nope", True, id="no-node"), pytest.param("a", False, id="a-full-one")]
+    )
+    def test_a_node_name_that_leaves_no_node_is_told(self, named: str, misnamed: bool) -> None:
+        states = [node("a", cards(4)), node("b", cards(80))]
+        verdict = refusal(*states, of=demand(ask(6)), constraints=replace(ANYWHERE, node_name=named))
+        assert verdict.misnamed is misnamed
 
     def test_nodes_of_an_old_version_are_no_exclusion_where_all_are(self) -> None:
         states = [
@@ -240,6 +261,10 @@ class TestWaiting:
         constraints = read_constraints(a_pod().requesting(cpu="2").raw())
         verdict = refusal(state, of=demand(ask(6), vendor=Vendor.NVIDIA), constraints=constraints)
         assert verdict.can_wait is helps
+
+    def test_a_search_that_gave_up_does_not_say_that_waiting_is_in_vain(self) -> None:
+        state = node("a", cards(31, 32, 33, 34, 43, 44, 45, 46))
+        assert refusal(state, of=demand(*(ask(20 + number, 1, f"c{number:02}") for number in range(12)))).can_wait
 
     def test_an_old_driver_does_not_get_newer_by_waiting(self) -> None:
         state = node("a", cards(24), accel={"cuda": (12, 2)})

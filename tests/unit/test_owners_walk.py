@@ -127,6 +127,42 @@ async def test_an_owner_is_gone_only_when_that_is_certain(served: Served, owner:
     assert await Owners(served.client).is_gone("models", owner) is gone
 
 
+MODEL_KINDS = {("example.org/v1", "Model"): "models"}
+
+
+async def test_a_kind_that_the_admin_named_is_walked_and_read_like_any_other(served: Served) -> None:
+    model = an_owner(served, "Model", "chat", None, "example.org/v1")
+    owner = an_owner(served, "ReplicaSet", "chat-1", an_owner(served, "Model", "part", model, "example.org/v1"))
+    owners = Owners(served.client, MODEL_KINDS)
+    assert await owners.top("models", owner) == model
+    read = await owners.read("models", model)
+    assert read is not None
+    assert read["metadata"]["uid"] == model.uid
+    assert not await owners.is_gone("models", model)
+    assert await owners.is_gone("models", OwnerRef("example.org/v1", "Model", "chat", "uid-old"))
+    assert await owners.is_gone("models", OwnerRef("example.org/v1", "Model", "other", "uid"))
+
+
+@pytest.mark.parametrize(
+    ("owner", "readable"),
+    [
+        (OwnerRef("apps/v1", "Deployment", "chat", "uid"), True),
+        (OwnerRef("example.org/v1", "Model", "chat", "uid"), True),
+        (OwnerRef("example.org/v2", "Model", "chat", "uid"), False),
+        (OwnerRef("ray.io/v1", "RayCluster", "chat", "uid"), False),
+    ],
+)
+async def test_which_kinds_can_be_read(served: Served, owner: OwnerRef, readable: bool) -> None:
+    assert Owners(served.client, MODEL_KINDS).can_read(owner) is readable
+
+
+async def test_an_owner_whose_kind_the_cluster_does_not_serve_is_not_called_gone(served: Served) -> None:
+    served.server.fail(faults.respond(404, "404 page not found"))
+    assert not await Owners(served.client, MODEL_KINDS).is_gone(
+        "models", OwnerRef("example.org/v1", "Model", "chat", "uid")
+    )
+
+
 async def test_an_owner_that_may_not_be_read_is_not_called_gone(served: Served) -> None:
     owner = an_owner(served, "Deployment", "chat")
     owners = Owners(served.client)

@@ -58,6 +58,14 @@ def test_one_pod_cannot_be_named_without_its_namespace() -> None:
         paths.pods(name="llm-0")
 
 
+def test_a_kind_that_was_named_has_the_plural_that_was_named() -> None:
+    kinds = {("ray.io/v1", "RayCluster"): "rayclusters"}
+    path = paths.object_path("ray.io/v1", "RayCluster", "a", "b", kinds)
+    assert path == "/apis/ray.io/v1/namespaces/a/rayclusters/b"
+    with pytest.raises(paths.UnknownKind, match="only RayCluster are looked up"):
+        paths.object_path("ray.io/v1", "RayJob", "a", "b", kinds)
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind"),
     [

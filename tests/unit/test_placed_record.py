@@ -10,7 +10,7 @@ import pytest
 from shared.core.card_choice import Share
 from tests.builders import a_pod
 from tests.unit.core_builders import card
-from webhook.placed_record import Change, read_record, write_record
+from webhook.placed_record import Change, Record, RecordedShare, read_record, write_record
 
 
 def on_pod(text: Any) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def test_what_is_written_can_be_read_back() -> None:
     text = write_record("abcdefghij", "node-a", [Share("main", card(1, 16), 6, 6)], "annotation", changes)
     record = read_record(a_pod().annotated("kamiwaza.ai/placed", text).raw())
     assert record.node == "node-a"
+    assert record.shares == (RecordedShare("main", 1, 6),)
     assert record.changed == changes
 
 
@@ -56,8 +57,7 @@ def test_the_text_is_the_documented_form() -> None:
 )
 def test_a_record_that_cannot_be_read_is_an_empty_one(pod: dict[str, Any]) -> None:
     record = read_record(pod)
-    assert record.node == ""
-    assert record.changed == ()
+    assert record == Record("", (), ())
 
 
 def test_changes_of_another_form_are_passed_over() -> None:
@@ -66,3 +66,10 @@ def test_changes_of_another_form_are_passed_over() -> None:
     assert record.node == "7"
     assert record.changed == (Change(("affinity",), None),)
     assert read_record(on_pod('{"changed":{"path":"affinity"}}')).changed == ()
+
+
+def test_shares_of_another_form_are_passed_over() -> None:
+    share = '{"container":"main","card":0,"uuid":"GPU-0","gb":6}'
+    others = '1,null,{},{"container":7,"card":0,"gb":6},{"container":"main","card":"0","gb":6}'
+    assert read_record(on_pod(f'{{"shares":[{others},{share}]}}')).shares == (RecordedShare("main", 0, 6),)
+    assert read_record(on_pod('{"shares":7}')).shares == ()

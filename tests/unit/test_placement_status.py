@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.placement_status import card_words, placement_status
+from controller.placement_status import card_phrase, card_words, placement_status
 from shared.core.pods import PodFacts
 from tests.unit.core_builders import holder
 
@@ -61,6 +61,21 @@ def test_the_newest_refusal_is_the_one_that_is_shown() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("refusals", "ask"),
+    [
+        pytest.param({"a": refusal(demand="6 GB on one card")}, "6 GB on one card", id="of-the-refused-pod"),
+        pytest.param(
+            {"a": refusal(NOW, demand="9 GB"), "b": refusal(BEFORE, demand="6 GB")}, "9 GB", id="of-the-newest"
+        ),
+        pytest.param({"a": refusal(demand="")}, None, id="that-could-not-be-read"),
+        pytest.param({}, None, id="that-was-granted"),
+    ],
+)
+def test_the_ask(refusals: dict[str, Any], ask: str | None) -> None:
+    assert status(refusals=refusals)["ask"] == ask
+
+
 def test_without_a_refusal_an_earlier_error_is_taken_away() -> None:
     shown = status(pod())
     assert (shown["reason"], shown["lastErrorCode"], shown["lastErrorMessage"]) == (None, None, None)
@@ -98,15 +113,25 @@ def test_where_stays_short_whatever_nodes_are_called() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "words"),
+    ("shares", "words", "phrase"),
     [
-        ({0: 6}, "t4 gpu-0 6 GB"),
-        ({0: 20, 1: 20}, "t4 gpu-0,1 20 GB each"),
-        ({0: 20, 1: 8}, "t4 gpu-0 20 GB, gpu-1 8 GB"),
+        ({0: 6}, "t4 gpu-0 6 GB", "gpu-0 of t4 with 6 GB"),
+        ({0: 20, 1: 20}, "t4 gpu-0,1 20 GB each", "gpu-0,1 of t4 with 20 GB each"),
+        ({0: 20, 1: 8}, "t4 gpu-0 20 GB, gpu-1 8 GB", "gpu-0 of t4 with 20 GB, gpu-1 with 8 GB"),
     ],
 )
-def test_where_a_pod_is_in_words(shares: dict[int, int], words: str) -> None:
+def test_where_a_pod_is_in_a_column_and_in_a_sentence(shares: dict[int, int], words: str, phrase: str) -> None:
     assert card_words(pod(shares=shares)) == words
+    assert card_phrase(pod(shares=shares)) == phrase
+
+
+def test_where_says_how_many_pods_the_scheduler_has_not_bound_however_long_it_is() -> None:
+    waiting = replace(pod("chat-2", running=False), bound=False)
+    assert status(pod(), waiting, wanted=2)["where"] == "t4 gpu-0 6 GB; t4 gpu-0 6 GB (1 not scheduled)"
+    long = [replace(waiting, name=f"chat-{number}", node="n" * 200) for number in range(3)]
+    where = status(*long, wanted=3)["where"]
+    assert len(where) == 256
+    assert where.endswith("n... (3 not scheduled)")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +139,7 @@ def test_where_a_pod_is_in_words(shares: dict[int, int], words: str) -> None:
     [
         pytest.param([pod()], {}, ("True", "AllPlaced"), ("False", "NothingToWaitFor"), id="placed"),
         pytest.param([], {}, ("False", "Incomplete"), ("False", "NothingToWaitFor"), id="still-to-come"),
-        pytest.param([], {"a": refusal()}, ("False", "Refused"), ("True", "FullNow"), id="full-now"),
+        pytest.param([], {"a": refusal()}, ("False", "Refused"), ("True", "WaitingForRoom"), id="no-room-now"),
         pytest.param(
             [], {"a": refusal(waitable=False)}, ("False", "Refused"), ("False", "NothingToWaitFor"), id="never"
         ),
@@ -122,7 +147,7 @@ def test_where_a_pod_is_in_words(shares: dict[int, int], words: str) -> None:
             [],
             {"a": refusal(waitable=False), "b": refusal(waitable=True)},
             ("False", "Refused"),
-            ("True", "FullNow"),
+            ("True", "WaitingForRoom"),
             id="one-of-two-can-wait",
         ),
     ],

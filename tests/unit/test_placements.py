@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,12 @@ from controller.placements import Placements
 from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.kube import paths
+from shared.kube.model_placements import patch_status
 from tests.builders import a_pod
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.unit.admission import store
-from tests.unit.controlling import NOW, Control, an_owner, controlling
+from tests.unit.controlling import NOW, Control, a_refusal, an_owner, controlling
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ async def test_a_placed_pod_shows_on_its_top_owner(control: Control) -> None:
     assert (status["wanted"], status["placed"], status["where"]) == (1, 1, "t4 gpu-0 6 GB")
     control.see_pod("chat-1", replica_set)
     await becomes(control, top, "Running")
-    await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on t4 gpu-0 6 GB", 1)])
+    await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])
 
 
 async def test_a_bare_pod_is_its_own_workload(control: Control) -> None:
@@ -240,8 +242,92 @@ async def test_pods_of_an_owner_of_an_unknown_kind_are_not_shown_for_ever(contro
     await becomes(control, top, "Running")
     await control.seen(top)
     control.cluster.pod_deleted(pod.key)
-    status = await becomes(control, top, "Placed")
-    assert status["placements"] == []
+    await eventually(lambda: control.placement(top) is None)
+
+
+async def test_an_owner_of_an_unknown_kind_is_shown_until_its_refusal_and_its_pods_have_gone(control: Control) -> None:
+    top = OwnerRef("ray.io/v1", "RayCluster", "chat", "uid-ray")
+    head = control.see_pod("chat-head", top)
+    await becomes(control, top, "Running")
+    await control.refuse(top, top)
+    status = await becomes(control, top, "Failed")
+    assert (status["placed"], status["wanted"]) == (1, 2)
+    worker = control.see_pod("chat-worker", top, created="2026-11-30T09:59:30Z")
+    status = await becomes(control, top, "Running")
+    assert (status["placed"], status["wanted"], status["refusals"]) == (2, 2, {})
+    await control.seen(top)
+    for pod in (head, worker):
+        control.cluster.pod_deleted(pod.key)
+    await eventually(lambda: control.placement(top) is None)
+
+
+async def test_a_refusal_of_an_owner_of_an_unknown_kind_that_is_not_repeated_leaves_no_object(control: Control) -> None:
+    top = OwnerRef("ray.io/v1", "RayCluster", "chat", "uid-ray")
+    await control.refuse(top, top, last="2026-11-30T09:50:00Z")
+    await eventually(lambda: control.placement(top) is None)
+
+
+async def test_a_refusal_that_comes_while_its_object_is_deleted_is_kept(control: Control) -> None:
+    top = OwnerRef("ray.io/v1", "RayCluster", "chat", "uid-ray")
+
+    async def refuse_again(request: Any, proceed: Any) -> Any:
+        await patch_status(control.served.client, "models", top, {"refusals": {"RayCluster.chat": a_refusal(top)}})
+        return await proceed(request)
+
+    control.served.server.fail(refuse_again, method="DELETE", path="modelplacements")
+    await control.refuse(top, top, last="2026-11-30T09:50:00Z")
+    await becomes(control, top, "Failed")
+
+
+async def test_an_object_that_goes_while_it_is_written_is_nothing_to_report(
+    control: Control, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    _, replica_set = a_deployment(control)
+    control.served.server.fail(
+        faults.respond(404, '{"reason":"NotFound"}'), method="PATCH", path="modelplacements", times=2
+    )
+    control.see_pod("chat-1", replica_set)
+    await eventually(lambda: "workload not reported" in caplog.messages)
+    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+async def test_an_object_that_somebody_deletes_is_written_again(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await control.served.client.delete(paths.model_placements("models", "deployment-chat"))
+    await becomes(control, top, "Running")
+
+
+async def test_only_what_is_refused_is_looked_at_again_soon(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.placements._REFUSED_PERIOD_S", 0.1)
+    other = an_owner(control.served, "StatefulSet", "other", replicas=1)
+    control.see_pod("other-0", other)
+    await becomes(control, other, "Running")
+    await control.seen(other)
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await becomes(control, top, "Failed")
+    await asyncio.sleep(0.5)  # whatever was still to be done for the other one
+    before = len(control.served.server.requests)
+    await control.served.client.merge_patch(
+        "/apis/apps/v1/namespaces/models/replicasets/chat-5d4f", {"spec": {"replicas": 0}}
+    )
+    await becomes(control, top, "Placed")
+    assert not any("statefulsets/other" in each for each in control.served.server.requests[before:])
+
+
+async def test_what_is_remembered_of_told_refusals_ends_with_the_workload(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    placements = keeping(control)
+    await control.refuse(top, replica_set)
+    await placements.reconcile(("models", top))
+    assert set(placements._told) == {top.uid}
+    await control.seen(top)
+    await control.served.client.delete("/apis/apps/v1/namespaces/models/deployments/chat")
+    await placements.reconcile(("models", top))
+    assert placements._told == {}
 
 
 async def test_two_owners_of_one_workload_are_judged_each_by_its_own_pods(control: Control) -> None:

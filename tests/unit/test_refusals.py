@@ -18,6 +18,7 @@ from tests.builders import PodBuilder, a_pod
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.objects import RefusalError
+from tests.fakes.selectors import Selector
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import request
 from tests.unit.controlling import an_owner
@@ -47,6 +48,18 @@ def of(owner: OwnerRef, name: str = "pod", **spec: Any) -> PodBuilder:
     return a_pod(name).owned_by(owner.kind, owner.name, owner.uid).spec(**spec)
 
 
+def ray(name: str, uid: str) -> OwnerRef:
+    """An owner of a kind that cannot be read."""
+    return OwnerRef("ray.io/v1", "RayCluster", name, uid)
+
+
+def by(owner: OwnerRef) -> dict[str, Any]:
+    """A pod of an owner of any API group."""
+    pod = of(owner).raw()
+    pod["metadata"]["ownerReferences"][0]["apiVersion"] = owner.api_version
+    return pod
+
+
 def refusals(served: Served, name: str = "deployment-chat") -> dict[str, Any]:
     try:
         raw = served.server.objects.get(place_of(paths.model_placements("models", name)))
@@ -65,7 +78,8 @@ async def test_a_refusal_stands_in_the_status_of_the_top_owner(reports: RefusalR
     reports.report(request(of(owner, priority=1000)), FULL)
     await eventually(lambda: bool(refusals(served)))
     refusal = refusals(served)["ReplicaSet.chat-5d4f"]
-    assert refusal.pop("since").endswith("Z")
+    assert refusal["since"].endswith("Z")
+    assert refusal.pop("since") == refusal.pop("last")
     assert refusal.pop("message").startswith("insufficient_capacity: ")
     assert refusal == {
         "uid": owner.uid,
@@ -121,23 +135,47 @@ async def test_a_repetition_keeps_its_age_and_is_counted(served: Served) -> None
         since = refusals(served, "statefulset-chat")["StatefulSet.chat"]["since"]
         served.server.objects.update(
             place_of(paths.status_of(paths.model_placements("models", "statefulset-chat"))),
-            lambda old: _aged(old, "2026-11-30T10:00:00Z"),
+            lambda old: _aged(old, "2020-01-01T10:00:00Z"),
         )
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
     refusal = refusals(served, "statefulset-chat")["StatefulSet.chat"]
     assert refusal["count"] == 2
-    assert since == "2026-11-30T10:00:00Z"
+    assert refusal["last"] > since
+    assert since == "2020-01-01T10:00:00Z"
 
 
 async def test_another_owner_of_the_same_name_begins_anew(reports: RefusalReports, served: Served) -> None:
     for uid in ("uid-1", "uid-2"):
-        gone = OwnerRef("apps/v1", "StatefulSet", "chat", uid)
-        reports.report(request(of(gone)), FULL)
+        reports.report(request(by(ray("chat", uid))), FULL)
         await eventually(
-            lambda: refusals(served, "statefulset-chat").get("StatefulSet.chat", {}).get("uid") == uid  # noqa: B023
+            lambda: refusals(served, "raycluster-chat").get("RayCluster.chat", {}).get("uid") == uid  # noqa: B023
         )
-    assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["count"] == 1
+    assert refusals(served, "raycluster-chat")["RayCluster.chat"]["count"] == 1
+
+
+async def test_an_owner_that_is_not_there_is_not_reported(reports: RefusalReports, served: Served) -> None:
+    other = an_owner(served, "StatefulSet", "other")
+    reports.report(request(of(OwnerRef("apps/v1", "StatefulSet", "chat", "uid-made-up"))), FULL)
+    reports.report(request(of(OwnerRef("apps/v1", "StatefulSet", "other", "uid-made-up"))), FULL)
+    reports.report(request(of(other)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-other")))
+    assert refusals(served, "statefulset-chat") == {}
+    assert refusals(served, "statefulset-other")["StatefulSet.other"]["uid"] == other.uid
+    assert sum(each.startswith("POST") for each in served.server.requests) == 1
+
+
+async def test_owners_that_cannot_be_read_are_reported_up_to_a_hundred_in_a_namespace(
+    reports: RefusalReports, served: Served
+) -> None:
+    for number in range(103):
+        reports.report(request(by(ray(f"made-up-{number}", "uid"))), FULL)
+        reports.report(request(by(ray(f"made-up-{number}", f"uid-{number}"))), FULL)
+    reports.report(request(of(an_owner(served, "StatefulSet", "chat"))), FULL)
+    reports.report(request(by(ray("made-up-0", "uid-again"))), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    await eventually(lambda: refusals(served, "raycluster-made-up-0")["RayCluster.made-up-0"]["uid"] == "uid-again")
+    assert len(served.server.objects.select(place_of(paths.model_placements("models")), Selector())) == 101
 
 
 async def test_what_the_server_could_not_take_is_written_when_it_is_back(

@@ -134,7 +134,8 @@ def test_unavailable_is_another_code_and_says_that_it_may_be_tried_again() -> No
     assert response["allowed"] is False
     assert response["status"]["code"] == 503
     assert response["status"]["message"].startswith("unavailable: ")
-    assert "no answer in time" in response["status"]["message"]
+    assert "(no answer in time); try again" in response["status"]["message"]
+    assert "A reservation may remain for up to 20 s" in response["status"]["message"]
     assert "details" not in response["status"]
 
 

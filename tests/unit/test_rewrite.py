@@ -164,11 +164,6 @@ def test_amd_cards_are_shown_by_the_variable_of_their_vendor() -> None:
     assert "runtimeClassName" not in rewritten.pod["spec"]
 
 
-def test_intel_cards_have_no_variable() -> None:
-    rewritten = placed(asking(), node("intel", cards(16, vendor=Vendor.INTEL)))
-    assert "env" not in rewritten.container()
-
-
 def test_where_cdi_shows_the_cards_nvidias_variable_says_void() -> None:
     rewritten = placed(asking(), injecting(NODE, "cdi"))
     assert rewritten.env() == {"NVIDIA_VISIBLE_DEVICES": "void"}

@@ -33,6 +33,7 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_TLS_SECRET",
             "PLACEMENT_EXCLUSIVE",
             "PLACEMENT_HEALTH_PORT",
+            "PLACEMENT_OWNER_KINDS",
             "PLACEMENT_LISTEN_PORT",
             "PLACEMENT_RUNTIME_CLASS",
             "PLACEMENT_EXTRA_SANS",
@@ -55,6 +56,7 @@ def test_everything_can_be_set() -> None:
         "PLACEMENT_UNCONFIRMED_TTL_SECONDS": "0.5",
         "PLACEMENT_CERTIFICATE_DAYS": "30",
         "PLACEMENT_LEASE": "lease",
+        "PLACEMENT_OWNER_KINDS": "ray.io/v1/RayCluster=rayclusters, x.kubeflow.org/v1beta1/MPIJob=mpijobs,",
     }
     webhook, controller = webhook_settings(env), controller_settings(env)
     assert (webhook.common.kubeconfig, webhook.common.exclusive) == ("/etc/kubeconfig", True)
@@ -62,6 +64,31 @@ def test_everything_can_be_set() -> None:
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
     assert controller.lease == "lease"
+    assert webhook.common.owner_kinds == {
+        ("ray.io/v1", "RayCluster"): "rayclusters",
+        ("x.kubeflow.org/v1beta1", "MPIJob"): "mpijobs",
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "RayCluster",
+        "RayCluster=rayclusters",
+        "v1/RayCluster=rayclusters",
+        "ray.io/v1/RayCluster",
+        "ray.io/v1/RayCluster=",
+        "ray.io/v1/RayCluster=ray/clusters",
+        "ray.io/v1/rayclusters=rayclusters",
+        "../v1/RayCluster=rayclusters",
+        "ray.io/v1/x/RayCluster=rayclusters",
+    ],
+)
+def test_a_wrong_owner_kind_is_named_among_right_ones(wrong: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        common_settings(LEAST | {"PLACEMENT_OWNER_KINDS": f"a.b/v1/C=cs,{wrong}"})
+    form = "<group>/<version>/<Kind>=<plural>, such as ray.io/v1/RayCluster=rayclusters"
+    assert str(error.value) == f"PLACEMENT_OWNER_KINDS has {wrong!r}: write {form}"
 
 
 @pytest.mark.parametrize("name", sorted(LEAST))

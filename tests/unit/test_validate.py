@@ -13,7 +13,7 @@ from shared.kube import paths
 from tests.builders import REQUIRED, PodBuilder, a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
-from tests.unit.admission import Webhook, gpu_node, reason
+from tests.unit.admission import Webhook, gpu_node, reason, reservation_id
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 
 GPU = "nvidia.com/gpu"
@@ -61,13 +61,18 @@ def pin(pod: dict[str, Any], *nodes: str) -> None:
     ],
 )
 async def test_what_the_mutating_webhook_made_is_let_in(webhook: Webhook, pod: PodBuilder) -> None:
-    assert await webhook.validate(await webhook.place(pod)) == Admitted()
+    assert isinstance(await webhook.validate(await webhook.place(pod)), Admitted)
+
+
+async def test_the_outcome_says_where_the_pod_is_placed(webhook: Webhook) -> None:
+    outcome = await webhook.validate(await webhook.place(asking()))
+    assert outcome == Admitted(reservation=reservation_id(0), node="t4")
 
 
 async def test_defaults_that_were_silenced_are_let_in(webhook: Webhook) -> None:
     pod = await webhook.place(a_pod().limited_to({GPU: "1"}))
     pod["spec"]["containers"][0]["resources"]["limits"][GPU] = "0"
-    assert await webhook.validate(pod) == Admitted()
+    assert isinstance(await webhook.validate(pod), Admitted)
 
 
 async def test_an_id_that_is_not_known_yet_is_looked_up_live(webhook: Webhook, served: Served) -> None:
@@ -75,9 +80,9 @@ async def test_an_id_that_is_not_known_yet_is_looked_up_live(webhook: Webhook, s
     await other.see_stored(a_node("t4"))
     pod = await webhook.place(asking())
     before = len(served.server.requests)
-    assert await other.validate(pod) == Admitted()
+    assert isinstance(await other.validate(pod), Admitted)
     assert served.server.requests[before:] == [f"GET {paths.gpu_nodes('t4')}"]
-    assert await other.validate(pod) == Admitted()
+    assert isinstance(await other.validate(pod), Admitted)
     assert len(served.server.requests) == before + 1
 
 
@@ -85,7 +90,10 @@ async def test_a_live_read_that_fails_is_unavailable(webhook: Webhook, served: S
     other = Webhook(served, first_id=100)
     pod = await webhook.place(asking())
     served.server.fail(faults.respond(500, "?"), method="GET")
-    assert isinstance(await other.validate(pod), Unrecorded)
+    outcome = await other.validate(pod)
+    assert isinstance(outcome, Unrecorded)
+    assert outcome.why == "the API server answered 500 NotKubernetes"
+    assert "?" in outcome.detail
 
 
 def other_owner(pod: dict[str, Any]) -> None:
@@ -141,6 +149,14 @@ def a_later_amount(pod: dict[str, Any]) -> None:
     pod["spec"]["containers"][0]["resources"]["limits"][names.VRAM] = "6"
 
 
+def every_card_visible(pod: dict[str, Any]) -> None:
+    pod["spec"]["containers"][0]["env"].append({"name": names.NVIDIA_VISIBLE_DEVICES, "value": "all"})
+
+
+def a_larger_ask(pod: dict[str, Any]) -> None:
+    pod["metadata"]["annotations"][names.VRAM] = "20"
+
+
 def broken_share(pod: dict[str, Any]) -> None:
     pod["spec"]["containers"][0]["resources"]["limits"][CARD_0] = "6Gi"
 
@@ -169,6 +185,8 @@ def a_spec_that_is_none(pod: dict[str, Any]) -> None:
         (another_node, "on another node"),
         (a_later_count, "added after"),
         (a_later_amount, "added after"),
+        (every_card_visible, "does not show the cards"),
+        (a_larger_ask, "another share"),
         (broken_share, "not whole GB"),
         (no_spec, "not pinned"),
         (a_spec_that_is_none, "not an object"),
@@ -232,10 +250,30 @@ async def test_a_dry_run_needs_no_ledger_but_a_pod_that_agrees_with_its_record(
 ) -> None:
     pod = await webhook.place(asking(), dryRun=True)
     before = list(served.server.requests)
-    assert await webhook.validate(pod, dryRun=True) == Admitted()
+    assert isinstance(await webhook.validate(pod, dryRun=True), Admitted)
     pin(pod, "elsewhere")
     assert "does not agree" in problem(await webhook.validate(pod, dryRun=True))
     assert served.server.requests == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (other_shares, "does not agree with the shares"),
+        (other_card, "does not agree with the shares"),
+        (more_shares_in_another_container, "does not agree with the shares"),
+        (a_later_count, "added after"),
+        (every_card_visible, "does not show the cards"),
+        (a_larger_ask, "another share"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_dry_run_is_refused_what_a_create_is_refused(
+    webhook: Webhook, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    pod = await webhook.place(asking(), dryRun=True)
+    change(pod)
+    assert words in problem(await webhook.validate(pod, dryRun=True))
 
 
 async def test_the_output_of_a_dry_run_cannot_be_created(webhook: Webhook) -> None:

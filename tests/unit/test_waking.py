@@ -188,6 +188,18 @@ async def test_an_error_of_the_server_does_not_end_the_walk(control: Control) ->
     assert woken(control, first, second) == ["second"]
 
 
+async def test_an_owner_that_cannot_be_read_is_logged_and_does_not_keep_others_waiting(
+    control: Control, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await waiting(control, "first", "2", priority=1)
+    path = f"/apis/{first.api_version}/namespaces/models/statefulsets/first"
+    await control.served.client.merge_patch(path, {"spec": {"replicas": "many"}})
+    second = await waiting(control, "second", "2")
+    await waker(control).walk()
+    assert woken(control, first, second) == ["second"]
+    assert [type(record.exc_info[1]) for record in caplog.records if record.exc_info] == [ValueError]
+
+
 async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(control: Control) -> None:
     await waiting(control, "chat")
     waking = waker(control)
@@ -195,6 +207,20 @@ async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_long
         await asyncio.sleep(pause_s)
         await waking.walk()
         assert len(wakings(control)) == expected
+
+
+async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(control: Control) -> None:
+    owner = await waiting(control, "chat", "2", replicas=8)
+    waking = waker(control)
+    for pods in range(3):
+        await waking.walk()
+        await waking.walk()
+        assert len(wakings(control)) == pods + 1
+        control.see_pod(f"chat-{pods}", owner, gb=2)
+    await waking.walk()
+    await asyncio.sleep(2.1)
+    await waking.walk()
+    assert len(wakings(control)) == 5
 
 
 async def test_one_who_waits_anew_is_woken_at_once(control: Control) -> None:

@@ -13,39 +13,51 @@ COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec", "status", "wanted"),
+    ("api_version", "kind", "spec", "status", "wanted"),
     [
-        pytest.param("Deployment", {"replicas": 3}, {}, 3, id="deployment"),
-        pytest.param("Deployment", {}, {}, 1, id="deployment-without-a-number"),
-        pytest.param("ReplicaSet", {"replicas": 0}, {}, 0, id="scaled-down"),
-        pytest.param("StatefulSet", {"replicas": 2}, {}, 2, id="stateful-set"),
-        pytest.param("ReplicationController", {"replicas": 2}, {}, 2, id="replication-controller"),
-        pytest.param("DaemonSet", {}, {"desiredNumberScheduled": 5}, 5, id="daemon-set"),
-        pytest.param("DaemonSet", {}, {}, 0, id="daemon-set-not-looked-at-yet"),
-        pytest.param("Pod", {}, {}, 1, id="bare-pod"),
-        pytest.param("Job", {"parallelism": 4}, {}, 4, id="job-with-a-queue"),
-        pytest.param("Job", {}, {}, 1, id="job"),
-        pytest.param("Job", {"parallelism": 4, "completions": 10}, {"succeeded": 8}, 2, id="job-at-its-end"),
-        pytest.param("Job", {"parallelism": 2, "completions": 2}, {"succeeded": 3}, 0, id="job-beyond-its-end"),
-        pytest.param("Job", {"parallelism": 2}, COMPLETE, 0, id="job-that-is-complete"),
-        pytest.param("Job", {}, {"conditions": [{"type": "Failed", "status": "True"}]}, 0, id="job-that-has-failed"),
+        pytest.param("apps/v1", "Deployment", {"replicas": 3}, {}, 3, id="deployment"),
+        pytest.param("apps/v1", "Deployment", {}, {}, 1, id="deployment-without-a-number"),
+        pytest.param("apps/v1", "ReplicaSet", {"replicas": 0}, {}, 0, id="scaled-down"),
+        pytest.param("apps/v1", "StatefulSet", {"replicas": 2}, {}, 2, id="stateful-set"),
+        pytest.param("v1", "ReplicationController", {"replicas": 2}, {}, 2, id="replication-controller"),
+        pytest.param("apps/v1", "DaemonSet", {}, {"desiredNumberScheduled": 5}, 5, id="daemon-set"),
+        pytest.param("apps/v1", "DaemonSet", {}, {}, 0, id="daemon-set-not-looked-at-yet"),
+        pytest.param("v1", "Pod", {}, {}, 1, id="bare-pod"),
+        pytest.param("batch/v1", "Job", {"parallelism": 4}, {}, 4, id="job-with-a-queue"),
+        pytest.param("batch/v1", "Job", {}, {}, 1, id="job"),
         pytest.param(
-            "Job", {}, {"conditions": [{"type": "Failed", "status": "False"}]}, 1, id="job-that-has-not-failed"
+            "batch/v1", "Job", {"parallelism": 4, "completions": 10}, {"succeeded": 8}, 2, id="job-at-its-end"
         ),
-        pytest.param("Job", {"suspend": True}, {}, 0, id="suspended-job"),
-        pytest.param("CronJob", {}, {}, None, id="cron-job"),
-        pytest.param("LeaderWorkerSet", {"replicas": 3}, {}, None, id="unknown-kind"),
+        pytest.param(
+            "batch/v1", "Job", {"parallelism": 2, "completions": 2}, {"succeeded": 3}, 0, id="job-beyond-its-end"
+        ),
+        pytest.param("batch/v1", "Job", {"parallelism": 2}, COMPLETE, 0, id="job-that-is-complete"),
+        pytest.param(
+            "batch/v1", "Job", {}, {"conditions": [{"type": "Failed", "status": "True"}]}, 0, id="job-that-has-failed"
+        ),
+        pytest.param(
+            "batch/v1",
+            "Job",
+            {},
+            {"conditions": [{"type": "Failed", "status": "False"}]},
+            1,
+            id="job-that-has-not-failed",
+        ),
+        pytest.param("batch/v1", "Job", {"suspend": True}, {}, 0, id="suspended-job"),
+        pytest.param("batch/v1", "CronJob", {}, {}, None, id="cron-job"),
+        pytest.param("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 3}, {}, None, id="unknown-kind"),
+        pytest.param("batch.volcano.sh/v1alpha1", "Job", {"tasks": []}, {}, None, id="job-of-another-group"),
     ],
 )
 def test_how_many_pods_an_owner_wants(
-    kind: str, spec: dict[str, Any], status: dict[str, Any], wanted: int | None
+    api_version: str, kind: str, spec: dict[str, Any], status: dict[str, Any], wanted: int | None
 ) -> None:
-    assert wanted_pods({"kind": kind, "spec": spec, "status": status}) == wanted
+    assert wanted_pods({"apiVersion": api_version, "kind": kind, "spec": spec, "status": status}) == wanted
 
 
 def test_an_owner_without_a_status_yet_wants_what_its_spec_says() -> None:
-    assert wanted_pods({"kind": "Job", "spec": {"parallelism": 2}}) == 2
-    assert wanted_pods({"kind": "Deployment"}) == 1
+    assert wanted_pods({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 2}}) == 2
+    assert wanted_pods({"apiVersion": "apps/v1", "kind": "Deployment"}) == 1
 
 
 def test_a_pod_of_an_owner_is_its_template_in_the_owners_namespace() -> None:

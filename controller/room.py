@@ -1,0 +1,96 @@
+"""Where the pods that a walk over the waiting owners wants to see created would go, one after the other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.api import names
+from shared.core.constraints import Constraints, read_constraints
+from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
+from shared.core.invalid import InvalidRequest
+from shared.core.placement import Placed, find_place
+from shared.core.pods import PodFacts
+from shared.core.snapshot import NodeState, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a pod asks of the cards and of its node."""
+
+    demand: Demand
+    constraints: Constraints
+
+    @classmethod
+    def of(cls, pod: Mapping[str, Any]) -> Needs | None:
+        """The needs of a pod that does not exist yet, or None if it asks for no card or is malformed."""
+        try:
+            demand = read_pod(pod).demand
+            constraints = read_constraints(pod, without=REPLACED_RESOURCES.__contains__)
+        except InvalidRequest:
+            return None
+        return None if demand is None else cls(demand, constraints)
+
+
+class Room:
+    """The cluster during one walk, less the places that the walk has given away."""
+
+    def __init__(self) -> None:
+        self._filled: dict[str, _Filled] = {}
+        self._vain: dict[Demand, list[Constraints]] = {}
+
+    def take(self, snapshot: Snapshot, needs: Needs) -> bool:
+        """Takes the place of one pod in the cluster as it is now; False if there is none.
+
+        Needs that found no place are not looked at again: a walk leaves less and less room, and a change of the cluster
+        starts another walk.
+        """
+        if needs.constraints in self._vain.get(needs.demand, ()):
+            return False
+        nodes = dict(snapshot.nodes)
+        for name, filled in self._filled.items():
+            if name in nodes:
+                nodes[name] = filled.over(nodes[name])
+        placed = find_place(Snapshot(nodes, snapshot.namespaces), needs.demand, needs.constraints)
+        if placed is None:
+            self._vain.setdefault(needs.demand, []).append(needs.constraints)
+            return False
+        if placed.node not in self._filled:
+            self._filled[placed.node] = _Filled(nodes[placed.node])
+        self._filled[placed.node].add(placed, needs.constraints)
+        return True
+
+
+class _Filled:
+    """A node with the pods that it was given in a walk. The outcome is kept until the node itself changes."""
+
+    def __init__(self, state: NodeState) -> None:
+        self._before = state
+        self._after = state
+        self._given: list[PodFacts] = []
+
+    def add(self, placed: Placed, constraints: Constraints) -> None:
+        """Puts a pod on its place."""
+        pod = PodFacts(
+            key=f"woken/{len(self._given)}",
+            namespace=constraints.namespace,
+            name="",
+            node=placed.node,
+            bound=False,
+            labels=constraints.labels,
+            requests={**constraints.requests, **{names.card_resource(index): gb for index, gb in placed.booking}},
+            shares=placed.booking,
+            host_ports=constraints.host_ports,
+            anti_affinity=constraints.pod_anti_affinity,
+        )
+        self._given.append(pod)
+        self._after = self._after.with_pod(pod)
+
+    def over(self, state: NodeState) -> NodeState:
+        """The node as it is now, with the same pods on it."""
+        if state is not self._before:
+            self._before = state
+            pods = {**state.pods, **{pod.key: pod for pod in self._given}}
+            self._after = NodeState.of(state.facts, state.inventory, state.ledger, pods)
+        return self._after
