@@ -51,7 +51,7 @@ async def _run(
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
         reports = Reports(client)
-        owners = Owners(client)
+        owners = Owners(client, common.owner_kinds)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
         elector = Elector(client, common.namespace, settings.lease, settings.identity)
 

@@ -66,6 +66,7 @@ class Events:
 
     async def _count(self, namespace: str, name: str, now: str, body: dict[str, Any]) -> None:
         path = paths.events(namespace, name)
+        # Two writes, since the answer to the first is the only way to learn the count: we may not read events.
         try:
             event = await self._client.merge_patch(path, {"lastTimestamp": now})
             await self._client.merge_patch(path, {"count": event.get("count", 1) + 1})

@@ -37,27 +37,48 @@ def placement_status(
         "wanted": wanted,
         "placed": len(placed),
         "where": _where(placed) or None,
+        "ask": (newest.get("demand") or None) if newest else None,
         "placements": [_placement(pod) for pod in placed[:_MOST_PLACEMENTS]],
         "conditions": _conditions(len(placed), wanted, refusals, newest, old, now),
     }
 
 
 def card_words(pod: PodFacts) -> str:
-    """Where a pod is: `t4 gpu-0 6 GB`, `twin gpu-0,1 20 GB each`."""
-    amounts = {gb for _, gb in pod.shares}
-    slots = ",".join(str(index) for index, _ in pod.shares)
-    if len(pod.shares) == 1:
-        return f"{pod.node} gpu-{slots} {pod.shares[0][1]} GB"
-    if len(amounts) == 1:
-        return f"{pod.node} gpu-{slots} {amounts.pop()} GB each"
+    """Where a pod is, for a column: `t4 gpu-0 6 GB`, `twin gpu-0,1 20 GB each`."""
+    slots = _equal_slots(pod)
+    if slots is not None:
+        return f"{pod.node} {slots} {_gb_words(pod)}"
     return f"{pod.node} " + ", ".join(f"gpu-{index} {gb} GB" for index, gb in pod.shares)
+
+
+def card_phrase(pod: PodFacts) -> str:
+    """Where a pod is, within a sentence: `gpu-0 of t4 with 6 GB`, `gpu-0,1 of twin with 20 GB each`."""
+    slots = _equal_slots(pod)
+    if slots is not None:
+        return f"{slots} of {pod.node} with {_gb_words(pod)}"
+    (first, gb), *others = pod.shares
+    return f"gpu-{first} of {pod.node} with {gb} GB" + "".join(f", gpu-{index} with {gb} GB" for index, gb in others)
+
+
+def _equal_slots(pod: PodFacts) -> str | None:
+    """`gpu-0,1`; None if the pod's shares differ."""
+    if len({gb for _, gb in pod.shares}) > 1:
+        return None
+    return "gpu-" + ",".join(str(index) for index, _ in pod.shares)
+
+
+def _gb_words(pod: PodFacts) -> str:
+    return f"{pod.shares[0][1]} GB" + (" each" if len(pod.shares) > 1 else "")
 
 
 def _where(placed: Sequence[PodFacts]) -> str:
     shown = "; ".join(card_words(pod) for pod in placed[:_SHOWN_PLACES])
     more = len(placed) - _SHOWN_PLACES
     text = f"{shown}; and {more} more" if more > 0 else shown
-    return text if len(text) <= _LONGEST_WHERE else text[: _LONGEST_WHERE - 3] + "..."
+    unbound = sum(not pod.bound for pod in placed)
+    end = f" ({unbound} not scheduled)" if unbound else ""
+    most = _LONGEST_WHERE - len(end)
+    return (text if len(text) <= most else text[: most - 3] + "...") + end
 
 
 def _placement(pod: PodFacts) -> dict[str, Any]:
@@ -89,8 +110,8 @@ def _conditions(
         (
             "Waiting",
             waiting,
-            "FullNow" if waiting else "NothingToWaitFor",
-            "it is placed by itself as soon as there is room" if waiting else "no refusal that waiting could help",
+            "WaitingForRoom" if waiting else "NothingToWaitFor",
+            "a refused pod is placed by itself once it fits" if waiting else "no refusal that waiting could help",
         ),
     ]
     before = {condition.get("type"): condition for condition in old.get("conditions") or ()}

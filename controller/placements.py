@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from controller.events import Events, EventType
-from controller.placement_status import card_words, placement_status
+from controller.placement_status import card_phrase, placement_status
 from controller.reports import Report, Reports
-from controller.workloads import refused_owner, wanted_pods
+from controller.standing import still_refused
+from controller.workloads import wanted_pods
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
 from shared.kube import paths
+from shared.kube.backoff import jittered
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
-from shared.kube.errors import Conflict, NotFound
+from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
 from shared.kube.workqueue import WorkQueue
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
 
 _WORKERS: Final = 8
-_RESYNC_S: Final = 30.0
+_REFUSED_PERIOD_S: Final = 30.0
+_PERIOD_S: Final = 600.0
+"""How often a workload is looked at unasked: nothing tells of an owner that was scaled. With a refusal it matters soon;
+of ten thousand others each look is a live read.
+"""
 _SETTLE_S: Final = 0.2
 """Pods of one workload come and go in bursts, which one write then reports."""
 
@@ -51,7 +60,7 @@ class Placements:
         self._now = now
         self._workload_of: dict[str, Workload] = {}
         self._pods_of: dict[Workload, set[str]] = {}
-        self._told: dict[tuple[str, str], object] = {}
+        self._told: dict[str, dict[str, object]] = {}
         self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads")
         self._queue: WorkQueue[Workload] = WorkQueue("model placements")
 
@@ -61,10 +70,11 @@ class Placements:
         try:
             for pod in self._cluster.placed_pods():
                 self._arrivals.add(pod.key)
+            for report in self._reports.all():
+                self._queue.add((report.namespace, report.workload))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._arrivals.run(self._assign, workers=_WORKERS))
                 group.create_task(self._queue.run(self.reconcile, workers=_WORKERS))
-                group.create_task(self._resync())
         finally:
             for end in ends:
                 end()
@@ -104,78 +114,63 @@ class Placements:
         self._pods_of.setdefault(workload, set()).add(key)
         self._queue.add_after(workload, _SETTLE_S)
 
-    def _report_changed(self, new: Report | None, _old: Report | None) -> None:
-        if new is not None:
-            self._queue.add_after((new.namespace, new.workload), _SETTLE_S)
+    def _report_changed(self, new: Report | None, old: Report | None) -> None:
+        report = new or old
+        if report is not None:
+            self._queue.add_after((report.namespace, report.workload), _SETTLE_S)
 
     async def reconcile(self, workload: Workload) -> None:
         """Brings the `ModelPlacement` of a workload in line with its pods. Raises `ApiError`."""
         namespace, top = workload
         report = self._reports.of(namespace, top)
+        ours = report if report is not None and report.workload.uid == top.uid else None
         pods = [pod for key in self._pods_of.get(workload, ()) if (pod := self._cluster.pod(key)) is not None]
         owner = await self._owners.read(namespace, top)
-        if owner is None and await self._is_over(namespace, top, pods, report):
-            self._forget_told(top, ())
+        gone = owner is None and await self._owners.is_gone(namespace, top)
+        refusals = ours.refusals if ours is not None and not gone else {}
+        now = self._now()
+        standing = {
+            key: refusal
+            for key, refusal in refusals.items()
+            if await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
+        }
+        if gone or (owner is None and not pods and not standing):
+            self._told.pop(top.uid, None)
+            await self._delete(ours)
             return
-        if report is not None and report.workload.uid != top.uid:
+        if report is not None and ours is None:
             # What is stored is about an earlier workload of this name, which goes as soon as that is noticed.
             self._queue.add((namespace, report.workload))
             self._queue.add_after(workload, _SETTLE_S)
             return
-        refusals = report.refusals if report is not None else {}
-        standing = {
-            key: refusal for key, refusal in refusals.items() if await self._stands(workload, key, refusal, owner, pods)
-        }
+        old = ours.status if ours is not None else {}
         wanted = wanted_pods(owner) if owner is not None else None
         if wanted is None:
             wanted = len(pods) + len(standing)
-        old = report.status if report is not None else {}
-        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = placement_status(pods, standing, wanted, old, now)
+        status = placement_status(pods, standing, wanted, old, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
         for key in refusals.keys() - standing.keys():
             status.setdefault("refusals", {})[key] = None
-        if _differs(old, status):
-            version = report.resource_version if report is not None else None
-            await patch_status(self._client, namespace, top, status, version)
-        await self._tell(namespace, top, pods, standing, old)
+        self._queue.add_after(workload, _REFUSED_PERIOD_S if standing else jittered(_PERIOD_S, 0.5, 1.5))
+        try:
+            if _differs(old, status):
+                await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)
+            await self._tell(namespace, top, pods, standing, old)
+        except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
+            # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
+            log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)
+            self._queue.add_after(workload, _REFUSED_PERIOD_S)
 
-    async def _is_over(self, namespace: str, top: OwnerRef, pods: Collection[PodFacts], report: Report | None) -> bool:
-        """Whether nothing is to be said of a workload any more, although its last pods may still be on their way out.
+    async def _delete(self, report: Report | None) -> None:
+        """Deletes the object of a workload of which nothing is left to say.
 
-        Deletes the object of one that is gone: Kubernetes' garbage collector may take half a minute. An owner of a kind
-        that cannot be read may still be there, and be refused more pods.
+        Kubernetes' garbage collector may take half a minute with one whose owner is gone, and never collects one whose
+        owner is made up. An object that has changed in the meantime stays, and is looked at again.
         """
-        reported = report is not None and report.workload.uid == top.uid
-        if not await self._owners.is_gone(namespace, top):
-            return not pods and not reported
-        if report is not None and reported:
+        if report is not None:
+            path = paths.model_placements(report.namespace, placement_name(report.workload))
+            preconditions = {"uid": report.uid, "resourceVersion": report.resource_version}
             with contextlib.suppress(NotFound, Conflict):
-                path = paths.model_placements(namespace, placement_name(top))
-                await self._client.delete(path, {"preconditions": {"uid": report.uid}})
-        return True
-
-    async def _stands(
-        self,
-        workload: Workload,
-        key: str,
-        refusal: Mapping[str, Any],
-        top: Mapping[str, Any] | None,
-        pods: Iterable[PodFacts],
-    ) -> bool:
-        """Whether a refused owner still lacks a pod."""
-        namespace, top_owner = workload
-        refused = refused_owner(key, refusal)
-        if refused is None or refused.uid == top_owner.uid:
-            raw = top
-        else:
-            raw = await self._owners.read(namespace, refused)
-            if raw is None:
-                return False
-        wanted = None if raw is None else wanted_pods(raw)
-        if wanted is None:
-            return True
-        uid = refusal.get("uid")
-        return sum(pod.owner is not None and pod.owner.uid == uid and not pod.terminating for pod in pods) < wanted
+                await self._client.delete(path, {"preconditions": preconditions})
 
     async def _tell(
         self,
@@ -189,25 +184,16 @@ class Placements:
         if len(known) < 20:
             for pod in sorted(pods, key=lambda pod: pod.name):
                 if pod.shares and pod.name not in known:
-                    message = f"pod {pod.name} is placed on {card_words(pod)}"
+                    message = f"pod {pod.name} is placed on {card_phrase(pod)}"
                     await self._events.emit(namespace, top, EventType.NORMAL, "Placed", message)
-        for key, refusal in standing.items():
-            state = (refusal.get("message"), refusal.get("count"))
-            if self._told.get((top.uid, key)) != state:
-                self._told[top.uid, key] = state
-                await self._events.emit(namespace, top, EventType.WARNING, "NoFit", str(refusal.get("message")))
-        self._forget_told(top, standing)
-
-    def _forget_told(self, top: OwnerRef, standing: Collection[str]) -> None:
-        """Drops what is remembered of the refusals of a workload that do not stand any more."""
-        for told in [told for told in self._told if told[0] == top.uid and told[1] not in standing]:
-            del self._told[told]
-
-    async def _resync(self) -> None:
-        while True:
-            await asyncio.sleep(_RESYNC_S)
-            for workload in {*self._pods_of, *((report.namespace, report.workload) for report in self._reports.all())}:
-                self._queue.add(workload)
+        told = self._told.pop(top.uid, {})
+        if standing:
+            self._told[top.uid] = now_told = {key: state for key, state in told.items() if key in standing}
+            for key, refusal in standing.items():
+                state = (refusal.get("message"), refusal.get("count"))
+                if now_told.get(key) != state:
+                    await self._events.emit(namespace, top, EventType.WARNING, "NoFit", str(refusal.get("message")))
+                    now_told[key] = state
 
 
 def _differs(old: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

@@ -12,14 +12,14 @@ def wanted_pods(owner: Mapping[str, Any]) -> int | None:
     """How many pods the owner wants to have at this moment, or None for a kind we do not know."""
     spec = owner.get("spec") or {}
     status = owner.get("status") or {}
-    match owner.get("kind"):
-        case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController":
+    match owner.get("apiVersion"), owner.get("kind"):
+        case ("apps/v1", "Deployment" | "ReplicaSet" | "StatefulSet") | ("v1", "ReplicationController"):
             return int(spec.get("replicas", 1))
-        case "DaemonSet":
+        case "apps/v1", "DaemonSet":
             return int(status.get("desiredNumberScheduled", 0))
-        case "Job":
+        case "batch/v1", "Job":
             return _wanted_by_job(spec, status)
-        case "Pod":
+        case "v1", "Pod":
             return 1
     return None
 

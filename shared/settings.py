@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+_OWNER_KIND: Final = re.compile(
+    r"""
+    (?P<api_version> [a-z0-9]([a-z0-9.-]*[a-z0-9])? / v[0-9][a-z0-9]*) / (?P<kind> [A-Z][A-Za-z0-9]*)
+    = (?P<plural> [a-z][a-z0-9]*)
+    """,
+    re.VERBOSE | re.ASCII,
+)
 
 
 class SettingsError(ValueError):
@@ -21,6 +31,8 @@ class CommonSettings:
     log_level: str = "info"
     health_host: str = "0.0.0.0"  # noqa: S104 - the kubelet probes the pod's address
     health_port: int = 8081
+    owner_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """API version and kind to plural of the custom kinds that own model pods and may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,7 @@ def common_settings(env: Mapping[str, str]) -> CommonSettings:
         log_level=env.get("PLACEMENT_LOG_LEVEL") or defaults.log_level,
         health_host=env.get("PLACEMENT_HEALTH_HOST") or defaults.health_host,
         health_port=_port(env, "PLACEMENT_HEALTH_PORT", defaults.health_port),
+        owner_kinds=_owner_kinds(env, "PLACEMENT_OWNER_KINDS"),
     )
 
 
@@ -101,6 +114,17 @@ def _flag(env: Mapping[str, str], name: str) -> bool:
     if value not in {"true", "false"}:
         raise SettingsError(f"{name} is {value!r}: write true or false")
     return value == "true"
+
+
+def _owner_kinds(env: Mapping[str, str], name: str) -> dict[tuple[str, str], str]:
+    kinds = {}
+    for part in filter(None, map(str.strip, env.get(name, "").split(","))):
+        match = _OWNER_KIND.fullmatch(part)
+        if match is None:
+            form = "<group>/<version>/<Kind>=<plural>, such as ray.io/v1/RayCluster=rayclusters"
+            raise SettingsError(f"{name} has {part!r}: write {form}")
+        kinds[match["api_version"], match["kind"]] = match["plural"]
+    return kinds
 
 
 def _port(env: Mapping[str, str], name: str, default: int) -> int:

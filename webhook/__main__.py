@@ -50,7 +50,7 @@ async def _serve(settings: WebhookSettings, stop: asyncio.Event) -> None:
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
-        refusals = RefusalReports(client, Owners(client))
+        refusals = RefusalReports(client, Owners(client, common.owner_kinds))
         mutator = Mutator(
             cluster,
             ledger,
@@ -58,7 +58,7 @@ async def _serve(settings: WebhookSettings, stop: asyncio.Event) -> None:
             unix_time=lambda: int(time.time()),
             runtime_class=settings.runtime_class,
         )
-        handlers = Handlers(mutator, Validator(cluster, ledger), refusals)
+        handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
         certificate = ServingCertificate(client, common.namespace, common.tls_secret)
 
         def unready() -> Iterator[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
 
-from shared.obs.logs import get_logger
+from shared.api import names
+from shared.core.refusal import Invalid
+from shared.kube.cluster import Cluster
+from shared.obs.logs import Field, get_logger
 from webhook.mutate import Mutator
-from webhook.outcome import Admitted, Outcome, Refused
+from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.refusals import RefusalReports
 from webhook.review import BadReviewError, Request, allow, deny, parse_review, unavailable
 from webhook.validate import Validator
@@ -25,16 +28,20 @@ _LONGEST_TIMEOUT_S: Final = 30.0
 _PART_OF_TIMEOUT: Final = 0.8
 """An answer that comes when the API server has stopped waiting is worse than one that says no."""
 
+_OPTED_IN: Final = frozenset({names.MODE_ENABLED, names.MODE_AUTO})
+_LONGEST_NAME: Final = 253
+
 _Decide = Callable[[Request, float], Awaitable[Outcome]]
 
 
 class Handlers:
     """Turns HTTP requests into reviews and their outcomes into answers. `closing` asks clients to connect anew."""
 
-    def __init__(self, mutator: Mutator, validator: Validator, refusals: RefusalReports) -> None:
+    def __init__(self, mutator: Mutator, validator: Validator, refusals: RefusalReports, cluster: Cluster) -> None:
         self._mutator = mutator
         self._validator = validator
         self._refusals = refusals
+        self._cluster = cluster
         self.closing = False
 
     def app(self) -> web.Application:
@@ -72,12 +79,13 @@ class Handlers:
         )
 
     async def _review(self, request: Request, decide: _Decide, deadline: float) -> bytes:
-        if not request.creates_a_pod:
+        if not request.creates_a_pod or not self._opted_in(request.namespace):
             return allow(request.uid)
         try:
             outcome = await decide(request, deadline)
         except TimeoutError:
-            return unavailable(request.uid, "no time was left to look it up")
+            outcome = Unrecorded("no time was left to look it up")
+        _log_decision(request, outcome)
         match outcome:
             case Admitted(ops, warnings):
                 return allow(request.uid, patch=ops, warnings=warnings)
@@ -88,10 +96,44 @@ class Handlers:
             case unrecorded:
                 return unavailable(request.uid, unrecorded.why)
 
+    def _opted_in(self, namespace: str) -> bool:
+        """Whether pods of a namespace are ours to look at. One that is not known yet was let through by its label."""
+        labels = self._cluster.namespace_labels(namespace)
+        return labels is None or labels.get(names.NAMESPACE_LABEL) in _OPTED_IN
+
     def _respond(self, response: web.Response) -> web.Response:
         if self.closing:
             response.force_close()
         return response
+
+
+def _log_decision(request: Request, outcome: Outcome) -> None:
+    """One line for a pod that is placed, refused or could not be recorded; none for one that asks for nothing."""
+    about: dict[str, Field] = {
+        "uid": request.uid,
+        "namespace": request.namespace,
+        "pod": _pod_name(request),
+        "dry_run": bool(request.dry_run),
+    }
+    match outcome:
+        case Admitted(reservation=str(reservation), node=node):
+            log.info("pod placed", **about, reservation=reservation, node=node)
+        case Admitted():
+            pass
+        case Refused(Invalid(field=field) as refusal):
+            log.info("pod refused", **about, reason=str(refusal.reason), field=field)
+        case Refused(refusal):
+            log.info("pod refused", **about, reason=str(refusal.reason))
+        case Unrecorded(why, detail):
+            log.warning("placement unavailable", **about, why=why, detail=detail)
+
+
+def _pod_name(request: Request) -> str:
+    """The pod's name, or the beginning of it that the API server completes. Any JSON may stand in for the pod."""
+    metadata = (request.pod or {}).get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = metadata.get("name") or metadata.get("generateName")
+    return name[:_LONGEST_NAME] if isinstance(name, str) else ""
 
 
 def _timeout_s(http: web.Request) -> float:

@@ -45,9 +45,20 @@ def per_card_requests(pod: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
                     yield container.name, resource, amount
 
 
-def booked_shares(pod: Mapping[str, Any]) -> Shares:
-    """GB by slot that the per-card limits of a pod's containers add up to. Raises `InvalidRequest`."""
-    booked: list[tuple[int, int]] = []
+def refuse_written_shares(pod: Mapping[str, Any]) -> None:
+    """Raises `InvalidRequest` for a per-card request on a pod that was not placed: somebody wrote it by hand."""
+    for container, resource, amount in per_card_requests(pod):
+        raise InvalidRequest(
+            f"containers[{container}].resources[{resource}]",
+            amount,
+            "is a share of one certain card, which only the placement itself may write",
+            f"ask with the annotation {names.VRAM} and let the card be chosen",
+        )
+
+
+def shares_by_container(pod: Mapping[str, Any]) -> dict[str, Shares]:
+    """GB by slot for every container with per-card limits. Raises `InvalidRequest`."""
+    booked: dict[str, list[tuple[int, int]]] = {}
     for container in read_containers(pod):
         for resource, amount in container.limits.items():
             index = names.card_index(resource)
@@ -55,8 +66,13 @@ def booked_shares(pod: Mapping[str, Any]) -> Shares:
                 continue
             if not amount.isascii() or not amount.isdigit() or len(amount) > 6:
                 raise InvalidRequest(container.field(resource), amount, "is not whole GB", "let the card be chosen")
-            booked.append((index, int(amount)))
-    return merge_shares(booked)
+            booked.setdefault(container.name, []).append((index, int(amount)))
+    return {container: merge_shares(shares) for container, shares in booked.items()}
+
+
+def booked_shares(pod: Mapping[str, Any]) -> Shares:
+    """GB by slot that the per-card limits of a pod's containers add up to. Raises `InvalidRequest`."""
+    return merge_shares(share for shares in shares_by_container(pod).values() for share in shares)
 
 
 def strip(patch: PodPatch) -> None:

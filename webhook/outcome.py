@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from shared.core.refusal import Refusal
+from shared.kube.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The pod may be created, changed by the JSON Patch operations `ops`."""
+    """The pod may be created, changed by the JSON Patch operations `ops`.
+
+    `reservation` and `node` say where it is placed; both are None for a pod that this review did not place or check.
+    """
 
     ops: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
+    reservation: str | None = None
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +32,18 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """There may be a place, but it could not be recorded or looked up: never admit unrecorded."""
+    """There may be a place, but it could not be recorded or looked up: never admit unrecorded.
+
+    `why` is for the pod's creator, `detail` for the log: it may name requests and accounts.
+    """
 
     why: str
+    detail: str = ""
+
+    @classmethod
+    def of(cls, error: ApiError) -> Unrecorded:
+        what = f"answered {error.status} {error.reason}" if error.status else "gave no usable answer"
+        return cls(f"the API server {what}", str(error))
 
 
 Outcome: TypeAlias = Admitted | Refused | Unrecorded

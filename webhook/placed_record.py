@@ -6,7 +6,7 @@ where the worst that an edited record can do is to change what its own author's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,10 +36,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedShare:
+    """GB of the card in slot `index` for one container, as a record tells it."""
+
+    container: str
+    index: int
+    gb: int
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A `kamiwaza.ai/placed` annotation as far as it can be read."""
 
     node: str
+    shares: tuple[RecordedShare, ...]
     changed: tuple[Change, ...]
 
 
@@ -69,13 +79,24 @@ def read_record(pod: Mapping[str, Any]) -> Record:
         record = {}
     if not isinstance(record, dict):
         record = {}
-    changed = record.get("changed")
-    changes = [
-        Change(
-            tuple(part.replace("~1", "/").replace("~0", "~") for part in item["path"].split("/")),
-            item.get("was"),
-        )
-        for item in (changed if isinstance(changed, list) else ())
-        if isinstance(item, dict) and isinstance(item.get("path"), str)
-    ]
-    return Record(str(record.get("node", "")), tuple(changes))
+    return Record(str(record.get("node", "")), tuple(_shares(record)), tuple(_changes(record)))
+
+
+def _shares(record: Mapping[str, Any]) -> Iterator[RecordedShare]:
+    for item in _list(record, "shares"):
+        match item:
+            case {"container": str(container), "card": int(index), "gb": int(gb)}:
+                yield RecordedShare(container, index, gb)
+
+
+def _changes(record: Mapping[str, Any]) -> Iterator[Change]:
+    for item in _list(record, "changed"):
+        match item:
+            case {"path": str(path)}:
+                parts = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/"))
+                yield Change(tuple(parts), item.get("was"))
+
+
+def _list(record: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = record.get(key)
+    return value if isinstance(value, list) else ()

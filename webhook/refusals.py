@@ -2,6 +2,8 @@
 
 It happens after the answer, so no review waits for it. A workload whose creates keep failing is refused many times a
 minute; its refusal is written once per owner and reason in ten seconds.
+
+An owner reference may be made up. One whose kind can be read is looked up; of the others each namespace gets a few.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from shared.core.owners import OwnerRef, controller_of
 from shared.core.refusal import NoFit, Refusal
 from shared.kube.client import KubeClient
 from shared.kube.errors import Forbidden, Invalid, NotFound
-from shared.kube.model_placements import patch_status, read_status, refusal_key
+from shared.kube.model_placements import patch_status, placement_name, read_status, refusal_key
 from shared.kube.owners import Owners
 from shared.kube.paths import InvalidName
 from shared.kube.workqueue import WorkQueue
@@ -30,6 +32,9 @@ log = get_logger(__name__)
 _QUIET_S: Final = 10.0
 _MOST_PENDING: Final = 2000
 _WORKERS: Final = 4
+_MOST_UNREADABLE: Final = 100
+_UNREADABLE_S: Final = 600.0
+"""How long a workload of a kind that cannot be read counts: the controller ends its refusal after the same time."""
 
 _Key: TypeAlias = tuple[str, str, str]
 """Namespace, owner's uid, reason."""
@@ -52,6 +57,7 @@ class RefusalReports:
         self._owners = owners
         self._pending: dict[_Key, _Report] = {}
         self._written_at: OrderedDict[_Key, float] = OrderedDict()
+        self._unreadable: dict[str, OrderedDict[str, float]] = {}
         self._queue: WorkQueue[_Key] = WorkQueue("refusals")
 
     def report(self, request: Request, refusal: Refusal) -> None:
@@ -93,10 +99,28 @@ class RefusalReports:
 
     async def _record(self, report: _Report) -> None:
         top = await self._owners.top(report.namespace, report.owner)
+        if await self._owners.is_gone(report.namespace, top) or not self._has_room(report.namespace, top):
+            log.info("refusal not reported", namespace=report.namespace, kind=top.kind, workload=top.name)
+            return
         key = refusal_key(report.owner)
         status = await read_status(self._client, report.namespace, top)
         old = (status.get("refusals") or {}).get(key) or {}
         await patch_status(self._client, report.namespace, top, {"refusals": {key: _entry(report, old)}})
+
+    def _has_room(self, namespace: str, top: OwnerRef) -> bool:
+        """Whether the namespace may have a report about this workload: of kinds that cannot be read only so many."""
+        if self._owners.can_read(top):
+            return True
+        now = time.monotonic()
+        reported = self._unreadable.setdefault(namespace, OrderedDict())
+        while reported and next(iter(reported.values())) <= now - _UNREADABLE_S:
+            reported.popitem(last=False)
+        name = placement_name(top)
+        if name not in reported and len(reported) >= _MOST_UNREADABLE:
+            return False
+        reported[name] = now
+        reported.move_to_end(name)
+        return True
 
 
 def _priority(pod: Mapping[str, Any]) -> int:
@@ -110,13 +134,15 @@ def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
     """The refusal as it stands in the status; `old` is what stood there, whose age a repetition keeps."""
     refusal = report.refusal
     repeated = old.get("uid") == report.owner.uid
+    at = report.at.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "uid": report.owner.uid,
         "reason": str(refusal.reason),
         "message": explain(refusal),
         "demand": refusal.asked[:256] if isinstance(refusal, NoFit) else "",
         "priority": report.priority,
-        "since": old["since"] if repeated else report.at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "since": old["since"] if repeated else at,
+        "last": at,
         "count": old.get("count", 1) + 1 if repeated else 1,
         "waitable": isinstance(refusal, NoFit) and refusal.can_wait,
     }

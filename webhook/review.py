@@ -10,6 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.core.explain import causes, explain
+from shared.core.ledger import UNCONFIRMED_TTL_S
 from shared.core.refusal import Refusal
 
 _API_VERSION: Final = "admission.k8s.io/v1"
@@ -100,8 +101,14 @@ def deny(uid: str, refusal: Refusal) -> bytes:
 
 
 def unavailable(uid: str, why: str) -> bytes:
-    """The answer when a decision could not be recorded. Not a NoFit: the same create may succeed in a moment."""
-    message = f"unavailable: the placement could not be recorded ({why}); nothing was reserved for certain, try again."
+    """The answer when a decision could not be recorded. Not a NoFit: the same create may succeed in a moment.
+
+    A write that got no answer may have happened all the same; nobody takes such an entry back but the controller.
+    """
+    message = (
+        f"unavailable: the placement could not be recorded ({why}); try again. "
+        f"A reservation may remain for up to {UNCONFIRMED_TTL_S} s."
+    )
     status = {"code": 503, "reason": "ServiceUnavailable", "message": message}
     return _encode({"uid": uid, "allowed": False, "status": status})
 

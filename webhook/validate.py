@@ -10,24 +10,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api import names
-from shared.core.containers import mapping, read_containers
-from shared.core.demand import REPLACED_RESOURCES, read_pod
+from shared.core.containers import mapping
+from shared.core.demand import read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import owner_hash
 from shared.core.owners import controller_of
 from shared.core.pods import pinned_node
 from shared.core.refusal import Invalid
+from shared.core.snapshot import NO_CARDS
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
 from shared.kube.paths import InvalidName
-from webhook.marks import booked_shares, is_marked, per_card_requests, reservation_of
+from webhook.agreement import LATER, refuse_disagreement
+from webhook.marks import booked_shares, is_marked, refuse_written_shares, reservation_of, shares_by_container
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.placed_record import read_record
 from webhook.review import Request
 
 _LABEL = f"metadata.labels[{names.RESERVATION}]"
-_LATER = "let the webhook that adds it run before zz-placement-operator, whose name is last in order on purpose"
 _ASK = f"remove the placement's marks and ask with the annotation {names.VRAM}"
 
 
@@ -42,18 +43,17 @@ class Validator:
         """The outcome for a pod's CREATE as it is about to be stored."""
         assert request.pod is not None
         try:
-            await self._review(request, request.pod)
+            return await self._review(request, request.pod)
         except InvalidRequest as error:
             return Refused(Invalid.of(error))
         except ApiError as error:
-            return Unrecorded(error.message)
-        return Admitted()
+            return Unrecorded.of(error)
 
-    async def _review(self, request: Request, pod: Mapping[str, Any]) -> None:
+    async def _review(self, request: Request, pod: Mapping[str, Any]) -> Admitted:
         booked = booked_shares(pod)
         if not is_marked(pod):
             _refuse_unplaced(pod)
-            return
+            return Admitted()
         reservation = reservation_of(pod)
         if reservation is None:
             raise InvalidRequest(_LABEL, "", "is not the id of a reservation", _ASK)
@@ -67,9 +67,15 @@ class Validator:
                 _ASK,
             )
         if request.dry_run:
-            if read_record(pod).node != node:
-                raise InvalidRequest(_LABEL, reservation, "does not agree with the pod's node affinity", _ASK)
-            return
+            _refuse_other_record(pod, reservation, node)
+        else:
+            await self._refuse_other_entry(request, pod, reservation, node)
+        gpu_node = self._cluster.gpu_node(node)
+        refuse_disagreement(pod, node, gpu_node.inventory if gpu_node else NO_CARDS)
+        return Admitted(reservation=reservation, node=node)
+
+    async def _refuse_other_entry(self, request: Request, pod: Mapping[str, Any], reservation: str, node: str) -> None:
+        """Refuses a pod that its entry in the ledger does not describe."""
         located = await self._locate(reservation, node)
         if located is None:
             raise InvalidRequest(
@@ -84,11 +90,10 @@ class Validator:
             raise InvalidRequest(_LABEL, reservation, f"is a reservation on another node than {node}", _ASK)
         if entry.namespace != request.namespace or entry.owner_hash != owner_hash(owner.uid if owner else ""):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of another workload", _ASK)
-        if entry.shares != booked:
+        if entry.shares != booked_shares(pod):
             raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
         if self._cluster.carriers(reservation):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of a pod that exists", _ASK)
-        _refuse_later_asks(pod)
 
     async def _locate(self, reservation: str, node: str) -> Located | None:
         """The ledger entry of an id: from memory, or from one live read of the node it should be on."""
@@ -100,33 +105,27 @@ class Validator:
         return located
 
 
-def _refuse_later_asks(pod: Mapping[str, Any]) -> None:
-    """Refuses what a placement takes off a pod and what must have been added after it."""
-    for container in read_containers(pod):
-        for resource in sorted(REPLACED_RESOURCES & container.limits.keys()):
-            if container.limits[resource] != "0":
-                raise InvalidRequest(
-                    container.field(resource),
-                    container.limits[resource],
-                    "was added after the pod had been placed",
-                    _LATER,
-                )
+def _refuse_other_record(pod: Mapping[str, Any], reservation: str, node: str) -> None:
+    """Refuses the pod of a dry run, which is in no ledger, if its record tells another placement."""
+    record = read_record(pod)
+    if record.node != node:
+        raise InvalidRequest(_LABEL, reservation, "does not agree with the pod's node affinity", _ASK)
+    told = sorted((share.container, share.index, share.gb) for share in record.shares)
+    requested = sorted(
+        (container, index, gb) for container, shares in shares_by_container(pod).items() for index, gb in shares
+    )
+    if told != requested:
+        raise InvalidRequest(_LABEL, reservation, "does not agree with the shares that the pod requests", _ASK)
 
 
 def _refuse_unplaced(pod: Mapping[str, Any]) -> None:
     """Refuses a pod without our marks that should have them."""
-    for container, resource, amount in per_card_requests(pod):
-        raise InvalidRequest(
-            f"containers[{container}].resources[{resource}]",
-            amount,
-            "is a share of one certain card, which only the placement itself may write",
-            f"ask with the annotation {names.VRAM}",
-        )
+    refuse_written_shares(pod)
     demand = read_pod(pod).demand
     if demand is not None:
         raise InvalidRequest(
             demand.asks[0].field,
             str(demand.asks[0].amount),
             "asks for a card, but the pod was not placed: a later webhook added the ask, or took the placement away",
-            _LATER,
+            LATER,
         )

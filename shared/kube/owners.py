@@ -17,9 +17,15 @@ _REMEMBERED: Final = 4096
 class Owners:
     """Walks owner references by live reads, remembering who owns whom: that never changes while a uid lives."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, more_kinds: paths.OwnerKinds = {}) -> None:  # noqa: B006 - only read
+        """`more_kinds` are read besides Kubernetes' own: namespaced kinds that this account has the right to get."""
         self._client = client
+        self._kinds = {**more_kinds, **paths.OWNER_KINDS}
         self._owner_of: OrderedDict[str, OwnerRef | None] = OrderedDict()
+
+    def can_read(self, owner: OwnerRef) -> bool:
+        """Whether the owner is of a kind that can be looked up."""
+        return (owner.api_version, owner.kind) in self._kinds
 
     async def top(self, namespace: str, owner: OwnerRef) -> OwnerRef:
         """The object at the end of the chain that begins with `owner`. Raises `ApiError` when the server is away.
@@ -38,8 +44,7 @@ class Owners:
         kind.
         """
         try:
-            path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name)
-            raw = await self._client.get(path)
+            raw = await self._get(namespace, owner)
         except (paths.UnknownKind, paths.InvalidName, NotFound, Forbidden):
             return None
         return raw if raw["metadata"]["uid"] == owner.uid else None
@@ -47,13 +52,17 @@ class Owners:
     async def is_gone(self, namespace: str, owner: OwnerRef) -> bool:
         """Whether it is certain that the owner no longer exists. Raises `ApiError`."""
         try:
-            path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name)
-            raw = await self._client.get(path)
-        except NotFound:
-            return True
+            raw = await self._get(namespace, owner)
+        except NotFound as error:
+            # A kind that the cluster does not serve, or a plural that is wrong, is a 404 in other words.
+            return error.reason == "NotFound"
         except (paths.UnknownKind, paths.InvalidName, Forbidden):
             return False
         return bool(raw["metadata"]["uid"] != owner.uid)
+
+    async def _get(self, namespace: str, owner: OwnerRef) -> dict[str, Any]:
+        path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name, self._kinds)
+        return await self._client.get(path)
 
     async def _above(self, namespace: str, owner: OwnerRef) -> OwnerRef | None:
         if owner.uid in self._owner_of:

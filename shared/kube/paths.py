@@ -5,7 +5,8 @@ A name may come from a pod somebody wrote, so every segment is checked: no name 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from shared.api import names
@@ -15,7 +16,10 @@ _OWN: Final = f"/apis/{names.API_VERSION}"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _LONGEST_NAME: Final = 253
 
-_OWNER_PLURALS: Final = {
+OwnerKinds: TypeAlias = Mapping[tuple[str, str], str]
+"""API version and kind to the plural that stands in the URL."""
+
+OWNER_KINDS: Final[OwnerKinds] = {
     ("v1", "Pod"): "pods",
     ("v1", "ReplicationController"): "replicationcontrollers",
     ("apps/v1", "Deployment"): "deployments",
@@ -25,7 +29,7 @@ _OWNER_PLURALS: Final = {
     ("batch/v1", "Job"): "jobs",
     ("batch/v1", "CronJob"): "cronjobs",
 }
-"""Kinds that own pods. Plurals do not follow from kinds, so another kind is an error rather than a guess."""
+"""Kubernetes' own kinds that own pods. Plurals do not follow from kinds, so another kind is an error, not a guess."""
 
 
 class InvalidName(ValueError):
@@ -91,14 +95,15 @@ def status_of(path: str) -> str:
     return path + "/status"
 
 
-def object_path(api_version: str, kind: str, namespace: str, name: str) -> str:
+def object_path(api_version: str, kind: str, namespace: str, name: str, kinds: OwnerKinds = OWNER_KINDS) -> str:
     """The namespaced object that an owner reference points at.
 
-    Raises `UnknownKind` for kinds outside the usual owners, `InvalidName` for names no object can have.
+    Raises `UnknownKind` for kinds outside `kinds`, `InvalidName` for names no object can have.
     """
-    plural = _OWNER_PLURALS.get((api_version, kind))
+    plural = kinds.get((api_version, kind))
     if plural is None:
-        raise UnknownKind(f"owner kind {kind!r} of {api_version!r}: only {_known_kinds()} are looked up")
+        known = ", ".join(kind for _, kind in kinds)
+        raise UnknownKind(f"owner kind {kind!r} of {api_version!r}: only {known} are looked up")
     prefix = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     return _namespaced(prefix, plural, namespace, name)
 
@@ -122,7 +127,3 @@ def _segment(name: str) -> str:
             f"name {name[:_LONGEST_NAME]!r}: give 1 to 253 characters without '/' and '%', not '.' or '..'"
         )
     return quote(name, safe="")
-
-
-def _known_kinds() -> str:
-    return ", ".join(kind for _, kind in _OWNER_PLURALS)

@@ -100,11 +100,14 @@ def test_there_are_no_roles_besides(chart: Rendered) -> None:
 
 
 def test_owner_kinds_add_the_right_to_read_them_and_nothing_else(helm: Helm, chart: Rendered) -> None:
-    custom = helm.template({"ownerKinds": [{"apiGroup": "kubeflow.org", "resources": ["pytorchjobs", "mpijobs"]}]})
+    kinds = {"PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs"}
+    custom = helm.template(
+        {"ownerKinds": [{"apiVersion": "kubeflow.org/v1", "kind": kind, "plural": kinds[kind]} for kind in kinds]}
+    )
     for component in ("webhook", "controller"):
         name = f"placement-operator-{component}"
         added = _granted(custom.one("ClusterRole", name)) - _granted(chart.one("ClusterRole", name))
-        assert added == {("kubeflow.org", kind, "*", "get") for kind in ("pytorchjobs", "mpijobs")}
+        assert added == {("kubeflow.org", plural, "*", "get") for plural in kinds.values()}
 
 
 def _listed(rights: dict[Any, tuple[str, ...]]) -> set[Right]:

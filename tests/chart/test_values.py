@@ -10,9 +10,12 @@ import jsonschema
 import pytest
 import yaml
 
+from shared.settings import common_settings
 from tests.chart.rendering import CHART, ChartError, Helm, Rendered, paths_of
 
 Values = dict[str, Any]
+
+RAY_CLUSTER: Values = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "plural": "rayclusters"}
 
 EVERYTHING: Values = {
     "image": {"repository": "registry:5000/ai/placement", "tag": "1.2.3", "digest": "sha256:" + "a" * 64},
@@ -20,7 +23,7 @@ EVERYTHING: Values = {
     "placement": {"vramPluginV2": {"enabled": False}, "runtimeClassName": "nvidia"},
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
-    "ownerKinds": [{"apiGroup": "leaderworkerset.x-k8s.io", "resources": ["leaderworkersets"]}],
+    "ownerKinds": [RAY_CLUSTER],
     "logLevel": "debug",
     "priorityClassName": "",
     "nodeSelector": {"kubernetes.io/os": "linux"},
@@ -114,8 +117,11 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"logLevel": "loud"}, "'debug', 'info', 'warning', 'error'"),
         ({"podLabels": {"app.kubernetes.io/name": "x"}}, "at '/podLabels/app.kubernetes.io~1name'"),
-        ({"ownerKinds": [{"apiGroup": "*", "resources": ["*"]}]}, "at '/ownerKinds/0/apiGroup'"),
-        ({"ownerKinds": [{"apiGroup": "a.b", "resources": ["*"]}]}, "at '/ownerKinds/0/resources/0'"),
+        ({"ownerKinds": [{**RAY_CLUSTER, "apiVersion": "*/v1"}]}, "at '/ownerKinds/0/apiVersion'"),
+        ({"ownerKinds": [{**RAY_CLUSTER, "apiVersion": "v1"}]}, "at '/ownerKinds/0/apiVersion'"),
+        ({"ownerKinds": [{**RAY_CLUSTER, "kind": "rayclusters"}]}, "at '/ownerKinds/0/kind'"),
+        ({"ownerKinds": [{**RAY_CLUSTER, "plural": "*"}]}, "at '/ownerKinds/0/plural'"),
+        ({"ownerKinds": [{"apiVersion": "ray.io/v1", "kind": "RayCluster"}]}, "missing property 'plural'"),
         ({"crds": {"install": None}}, "at '/crds'"),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
@@ -156,6 +162,18 @@ def test_the_notes_give_the_first_commands(helm: Helm) -> None:
     ):
         assert command in notes
     assert "{{" not in notes
+
+
+def test_owner_kinds_reach_both_programs_in_the_form_that_they_read(helm: Helm, chart: Rendered) -> None:
+    kinds = [RAY_CLUSTER, {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "plural": "pytorchjobs"}]
+    given = helm.template({"ownerKinds": kinds})
+    for component in ("webhook", "controller"):
+        assert "PLACEMENT_OWNER_KINDS" not in _environment(chart, component)
+        env = _environment(given, component) | {"PLACEMENT_NAMESPACE": "placement-system"}
+        assert common_settings(env).owner_kinds == {
+            ("ray.io/v1", "RayCluster"): "rayclusters",
+            ("kubeflow.org/v1", "PyTorchJob"): "pytorchjobs",
+        }
 
 
 def test_every_setting_of_the_environment_is_one_that_the_programs_read(chart: Rendered) -> None:

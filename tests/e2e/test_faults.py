@@ -141,7 +141,7 @@ def test_without_webhooks_only_model_pods_wait(
     model = pod("model", {names.VRAM: "6"}, pool=here.name)
     for process in stage.operator.webhooks:
         process.kill()
-    namespace.create(pod("plain"))
+    namespace.create(pod("plain", pool=here.name))
     elsewhere.create(model)
     assert "failed calling webhook" in namespace.refusal(model).message
     namespace.create(deployment("later", {names.VRAM: "6"}, pool=here.name))

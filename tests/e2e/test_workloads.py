@@ -247,7 +247,7 @@ def test_events_stand_on_the_top_owner_and_are_folded(
     (first,) = namespace.running("first")
     (placed,) = until("the placement is told", lambda: namespace.events("Deployment", "first"))
     assert (placed["type"], placed["reason"]) == ("Normal", "Placed")
-    assert placed["message"] == f"pod {first['metadata']['name']} is placed on {here.node} gpu-0 10 GB"
+    assert placed["message"] == f"pod {first['metadata']['name']} is placed on gpu-0 of {here.node} with 10 GB"
 
     namespace.create(deployment("second", {names.VRAM: "10"}, pool=here.name))
 

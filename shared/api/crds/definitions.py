@@ -130,6 +130,7 @@ MODEL_PLACEMENTS = Definition(
         Column("Placed", ".status.placed", "integer", "Pods that have their cards."),
         Column("Wanted", ".status.wanted", "integer", "Pods that the workload wants."),
         Column("Where", ".status.where", "string", "Nodes and cards, in short."),
+        Column("Ask", ".status.ask", "string", "What the pod asks for that was refused last."),
         Column("Reason", ".status.reason", "string", "The reason code of the newest refusal."),
         AGE,
         Column("Message", ".status.lastErrorMessage", "string", "The last error in full.", wide=True),

@@ -48,6 +48,8 @@ class Refusal(CrdModel):
     """The priority of the refused pod. Higher ones are woken first."""
     since: datetime
     """When the first pod was refused. Older ones are woken first."""
+    last: datetime
+    """When the newest pod was refused. Of an owner that cannot be read, a refusal ends some time after it."""
     waitable: bool
     """True if a place may come free. False if the cluster has none, full or empty."""
     count: Annotated[int, Field(ge=1)] = 1
@@ -98,6 +100,8 @@ class ModelPlacementStatus(CrdModel):
     """How many of them have their cards."""
     where: ShortText | None = None
     """The placements in short: `t4 gpu-0 6 GB`."""
+    ask: ShortText | None = None
+    """What the pod of the newest refusal that still stands asks for: `6 GB on one card`."""
     placements: Placements | None = None
     """The placed pods; of a large workload only the first ones."""
     conditions: Conditions | None = None

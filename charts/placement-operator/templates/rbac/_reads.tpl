@@ -20,8 +20,8 @@
   resources: [jobs, cronjobs]
   verbs: [get]
 {{- range .Values.ownerKinds }}
-- apiGroups: [{{ .apiGroup | quote }}]
-  resources: {{ toJson .resources }}
+- apiGroups: [{{ dir .apiVersion | quote }}]
+  resources: [{{ .plural | quote }}]
   verbs: [get]
 {{- end }}
 {{- end }}

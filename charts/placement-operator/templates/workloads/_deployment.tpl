@@ -91,6 +91,10 @@ spec:
               value: {{ not $values.placement.vramPluginV2.enabled | quote }}
             - name: PLACEMENT_LOG_LEVEL
               value: {{ $values.logLevel }}
+            {{- with include "placement-operator.ownerKinds" $root }}
+            - name: PLACEMENT_OWNER_KINDS
+              value: {{ . | quote }}
+            {{- end }}
             {{- include (printf "placement-operator.env.%s" .component) $root | nindent 12 }}
           ports:
             {{- if eq .component "webhook" }}

@@ -1,3 +1,10 @@
+{{/* As shared/settings.py reads it: ray.io/v1/RayCluster=rayclusters, one after another with commas. */}}
+{{- define "placement-operator.ownerKinds" -}}
+{{- range $index, $kind := .Values.ownerKinds }}
+{{- if $index }},{{ end }}{{ .apiVersion }}/{{ .kind }}={{ .plural }}
+{{- end }}
+{{- end }}
+
 {{- define "placement-operator.env.webhook" -}}
 - name: PLACEMENT_RUNTIME_CLASS
   value: {{ .Values.placement.runtimeClassName | quote }}
