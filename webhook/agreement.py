@@ -16,9 +16,9 @@ from shared.core.containers import Container, Role, mapping, read_containers, te
 from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
 from shared.core.foreign_words import refuse_foreign_words
 from shared.core.invalid import InvalidRequest
+from webhook.devices import device_variable
 from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
-from webhook.rewrite import CDI, VISIBLE_DEVICES
 
 LATER = "let the webhook that adds it run before zz-placement-operator, whose name is last in order on purpose"
 
@@ -72,7 +72,7 @@ def _refuse_other_devices(containers: Sequence[Container], booked: _Booked, inje
     nothing of another's cards, so it is left to the user there.
     """
     only_nvidia = all(card.vendor is Vendor.NVIDIA for cards in booked.values() for card in cards)
-    shown = {container: _shown(tuple(cards), injection) for container, cards in booked.items()}
+    shown = {container: device_variable(tuple(cards), injection) for container, cards in booked.items()}
     for container in containers:
         if container.name in booked:
             expected = shown[container.name]
@@ -83,14 +83,6 @@ def _refuse_other_devices(containers: Sequence[Container], booked: _Booked, inje
             if container.role is not Role.INIT or not may_show:
                 what = "would show cards that nothing is booked on"
                 raise _other_devices(container, names.NVIDIA_VISIBLE_DEVICES, what)
-
-
-def _shown(cards: Sequence[Card], injection: str) -> tuple[str, str] | None:
-    """The variable, and its value, that a placement sets to show `cards`; None where it sets none."""
-    variable = VISIBLE_DEVICES.get(cards[0].vendor)
-    if injection == CDI:
-        return (variable, "void") if variable == names.NVIDIA_VISIBLE_DEVICES else None
-    return None if variable is None else (variable, ",".join(card.uuid for card in cards))
 
 
 def _value(container: Container, variable: str) -> str | None:

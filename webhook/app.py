@@ -57,9 +57,8 @@ class Handlers:
     async def validate(self, http: web.Request) -> web.Response:
         """POST /validate."""
 
-        async def decide(request: Request, deadline: float) -> Outcome:
-            async with asyncio.timeout_at(deadline):
-                return await self._validator.review(request)
+        async def decide(request: Request, _deadline: float) -> Outcome:
+            return await self._validator.review(request)
 
         return await self._answer(http, decide)
 
@@ -82,9 +81,10 @@ class Handlers:
         if not request.creates_a_pod or not self._opted_in(request.namespace):
             return allow(request.uid)
         try:
-            outcome = await decide(request, deadline)
+            async with asyncio.timeout_at(deadline):
+                outcome = await decide(request, deadline)
         except TimeoutError:
-            outcome = Unrecorded("no time was left to look it up")
+            outcome = Unrecorded("no time was left")
         _log_decision(request, outcome)
         match outcome:
             case Admitted(ops, warnings):

@@ -34,7 +34,7 @@ from shared.kube.ledger import Ledger
 from webhook.marks import (
     booked_shares,
     is_marked,
-    per_card_requests,
+    refuse_written_shares,
     reservation_of,
     strip,
 )
@@ -71,7 +71,7 @@ class Mutator:
         except InvalidRequest as error:
             return Refused(Invalid.of(error))
         except ApiError as error:
-            return Unrecorded(_why(error))
+            return Unrecorded.of(error)
 
     async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
         patch = PodPatch(pod)
@@ -82,13 +82,7 @@ class Mutator:
                 silence_defaults(patch)
                 return Admitted(tuple(patch.ops))
             strip(patch)
-        for container, resource, amount in per_card_requests(patch.pod):
-            raise InvalidRequest(
-                f"containers[{container}].resources[{resource}]",
-                amount,
-                "is a share of one certain card, which only the placement itself may write",
-                f"ask with the annotation {names.VRAM} and let the card be chosen",
-            )
+        refuse_written_shares(patch.pod)
         read = read_pod(patch.pod)
         if read.demand is None and is_marked(pod):
             raise InvalidRequest(
@@ -133,8 +127,8 @@ class Mutator:
                         entry,
                         partial(self._admits, verdict.node, pod, reservation, constraints),
                     )
-            except (ApiError, TimeoutError) as error:
-                return Unrecorded(_why(error))
+            except TimeoutError:
+                return Unrecorded("no time was left to record it")
             finally:
                 if not recorded:
                     self._cluster.release(reservation)
@@ -143,7 +137,7 @@ class Mutator:
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
         warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
-        return Admitted(tuple(patch.ops), warnings)
+        return Admitted(tuple(patch.ops), warnings, reservation, verdict.node)
 
     def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:
         """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile."""
@@ -195,7 +189,3 @@ def _constraints(pod: Mapping[str, Any], request: Request) -> Constraints:
 def _metadata(pod: Mapping[str, Any], request: Request) -> dict[str, Any]:
     """The pod's metadata with the namespace of the request: the object itself may leave it out."""
     return {**mapping(pod.get("metadata"), "metadata"), "namespace": request.namespace}
-
-
-def _why(error: ApiError | TimeoutError) -> str:
-    return error.message if isinstance(error, ApiError) else "no time was left to record it"

@@ -16,20 +16,11 @@ from shared.core.containers import mapping, text
 from shared.core.demand import REPLACED_RESOURCES, Demand
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
+from webhook.devices import NO_DEVICE, device_variable
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
 from webhook.placed_record import Change, read_record, write_record
-
-VISIBLE_DEVICES: Mapping[Vendor, str] = {
-    Vendor.NVIDIA: names.NVIDIA_VISIBLE_DEVICES,
-    Vendor.AMD: names.ROCR_VISIBLE_DEVICES,
-}
-"""The variable by which a vendor's runtime is told the UUIDs of the cards a container may see."""
-
-
-CDI = "cdi"
-"""The injection mode in which the device plugin names the cards to the container runtime."""
 
 
 @dataclass(slots=True)
@@ -69,7 +60,7 @@ def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
     for container in containers:
         place = _find(patch, container)
         if place is not None:
-            _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, "void")
+            _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, NO_DEVICE)
 
 
 def silence_defaults(patch: PodPatch) -> None:
@@ -108,24 +99,20 @@ def _drop_replaced_resources(work: _Rewrite, container: str) -> None:
 
 
 def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection: str) -> None:
-    """Names the cards in the pod's own environment, which beats what device plugins set: two of those would race.
-
-    Where the device plugin hands out CDI names, NVIDIA's variable says `void`, so that it adds nothing to them.
-    """
-    variable = VISIBLE_DEVICES.get(cards[0].vendor)
-    by_cdi = injection == CDI
-    if variable is None or (by_cdi and variable != names.NVIDIA_VISIBLE_DEVICES):
+    """Sets the variable that shows the cards, and says so where the user had set it to something else."""
+    shown = device_variable(cards, injection)
+    if shown is None:
         return
+    variable, uuids = shown
     place = _place(work.patch, container)
-    shown = "void" if by_cdi else ",".join(card.uuid for card in cards)
     old = _env(work.patch, place, variable)
-    if old is not None and old != {"name": variable, "value": shown}:
+    if old is not None and old != {"name": variable, "value": uuids}:
         value = old.get("value", "a value from elsewhere")
         work.warnings.append(
             f"container {container}: {variable} was {value!r}; it is set to the cards that were chosen"
         )
     work.changed.append(Change((place[0], container, "env", variable), old))
-    _write_env(work.patch, place, variable, shown)
+    _write_env(work.patch, place, variable, uuids)
     _drop_stray_cuda_devices(work, container, cards)
 
 

@@ -5,7 +5,6 @@ What reaches it may have been changed by any webhook after ours, written by hand
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +17,9 @@ from shared.core.owners import controller_of
 from shared.core.pods import pinned_node
 from shared.core.refusal import Invalid
 from shared.core.snapshot import NO_CARDS
-from shared.kube.cluster import Cluster, Located
+from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
-from shared.kube.paths import InvalidName
 from webhook.agreement import LATER, refuse_disagreement
 from webhook.marks import booked_shares, is_marked, refuse_written_shares, reservation_of, shares_by_container
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
@@ -76,7 +74,7 @@ class Validator:
 
     async def _refuse_other_entry(self, request: Request, pod: Mapping[str, Any], reservation: str, node: str) -> None:
         """Refuses a pod that its entry in the ledger does not describe."""
-        located = await self._locate(reservation, node)
+        located = await self._ledger.locate(reservation, node)
         if located is None:
             raise InvalidRequest(
                 _LABEL,
@@ -94,15 +92,6 @@ class Validator:
             raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
         if self._cluster.carriers(reservation):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of a pod that exists", _ASK)
-
-    async def _locate(self, reservation: str, node: str) -> Located | None:
-        """The ledger entry of an id: from memory, or from one live read of the node it should be on."""
-        located = self._cluster.locate(reservation)
-        if located is None:
-            with contextlib.suppress(InvalidName):
-                await self._ledger.refresh(node)
-            located = self._cluster.locate(reservation)
-        return located
 
 
 def _refuse_other_record(pod: Mapping[str, Any], reservation: str, node: str) -> None:

@@ -18,6 +18,9 @@ from tests.e2e.kube import Namespace, deployment, pod, until
 from tests.e2e.reviews import WebhookPort
 from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, wait_true_to_pods
 
+UNSEEN = "not-seen-yet"
+"""A namespace that the webhook has not heard of is taken for opted in: its watch may be behind."""
+
 pytestmark = pytest.mark.e2e
 
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/placement-operator-controller"
@@ -80,7 +83,7 @@ def _restart(webhook: WebhookPort, probe: Json) -> None:
     process = webhook.process
     process.kill(signal.SIGTERM)
     until(f"{process.name} is unready", lambda: not _is_ready(process))
-    assert webhook.mutate(probe, "default", dryRun=True).allowed
+    assert webhook.mutate(probe, UNSEEN, dryRun=True).allowed
     assert process.wait_ended(_GRACE_S)
     assert process.returncode == 0
     revive(process)

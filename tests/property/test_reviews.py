@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -71,13 +72,27 @@ class Visitor:
         return changed(pod, response) if response["allowed"] else None
 
 
-@pytest.fixture(scope="module")
-def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+@contextmanager
+def visiting(folder: Path) -> Iterator[Visitor]:
+    """A visitor of a site of its own."""
     with asyncio.Runner() as runner:
-        context = a_site(Path(tmp_path_factory.mktemp("fake")))
+        context = a_site(folder)
         site = runner.run(context.__aenter__())
         yield Visitor(runner, site)
         runner.run(context.__aexit__(None, None, None))
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    with visiting(Path(tmp_path_factory.mktemp("fake"))) as visitor:
+        yield visitor
+
+
+@pytest.fixture(scope="module")
+def dry_visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    """A visitor of a site where nobody books anything, so that there is always room."""
+    with visiting(Path(tmp_path_factory.mktemp("dry"))) as visitor:
+        yield visitor
 
 
 def changed(pod: Any, response: dict[str, Any]) -> Any:
@@ -156,10 +171,10 @@ def test_a_pod_with_one_thing_replaced_by_anything_is_answered(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(pod=asking_pods())
-def test_what_the_mutating_webhook_admits_the_validating_one_lets_in(visitor: Visitor, pod: dict[str, Any]) -> None:
-    placed = visitor.place(pod)
+def test_what_the_mutating_webhook_admits_the_validating_one_lets_in(dry_visitor: Visitor, pod: dict[str, Any]) -> None:
+    placed = dry_visitor.place(pod)
     assume(placed is not None)
-    _, body = visitor.post("/validate", orjson.dumps(review(placed or {}, dryRun=True)))
+    _, body = dry_visitor.post("/validate", orjson.dumps(review(placed or {}, dryRun=True)))
     assert orjson.loads(body)["response"] == {"uid": "uid-1", "allowed": True}
 
 
