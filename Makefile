@@ -45,7 +45,16 @@ down: $(STAMP) ## End a cluster that `make up` left running: make down [NAME=dev
 
 # Check it.
 .PHONY: test
-test: lint crds-check chart unit e2e ## Everything that has to pass
+test: binaries ## Everything that has to pass
+	@$(MAKE) lint crds-check chart
+	@mkdir -p build
+	@echo "The unit tests run beside the end-to-end tests; what they print follows at the end (build/unit.log)."
+	@{ $(MAKE) unit >build/unit.log 2>&1 && touch build/unit.passed; } & \
+		unit=$$!; rm -f build/unit.passed; e2e=0; \
+		trap 'kill $$unit 2>/dev/null' INT TERM; \
+		$(MAKE) e2e || e2e=$$?; \
+		wait $$unit || true; cat build/unit.log; \
+		test -f build/unit.passed && exit $$e2e
 
 .PHONY: unit
 unit: $(STAMP) ## Unit, property and contract tests, with the coverage of the core

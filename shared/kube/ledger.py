@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from shared.core.ledger import Entry, summarise
+from shared.core.ledger import Entry, Shares, merge_shares, summarise
 from shared.core.placement import fits
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
-from shared.kube.errors import Conflict, NotFound
+from shared.kube.errors import ApiError, Conflict, NotFound
 from shared.kube.gpunodes import GpuNode, gpu_node, summary_json
 
 Changes: TypeAlias = Mapping[str, Entry | None]
 """Reservation id to its new entry, or to None where it is dropped."""
+
+
+@dataclass(slots=True, eq=False)
+class _Wish:
+    """An entry that waits to be written. `outcome` says whether it was, or what went wrong; None while it is open."""
+
+    reservation: str
+    entry: Entry
+    is_still_right: Callable[[], bool]
+    outcome: bool | ApiError | None = None
 
 
 class Ledger:
@@ -31,6 +42,7 @@ class Ledger:
         self._cluster = cluster
         self._exclusive = exclusive
         self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[str, list[_Wish]] = {}
 
     async def reserve(
         self, node: str, reservation: str, entry: Entry, is_still_right: Callable[[], bool] = lambda: True
@@ -39,26 +51,21 @@ class Ledger:
 
         Whether there is room, and whether the choice `is_still_right` in every other way, is looked at on the newest
         picture before each try, since a conflict means that somebody else has just promised something on that node.
+        Entries that wait for the same node go out in one write.
         Raises `ApiError` when nothing is known to be recorded. A caller that is cancelled must assume that the entry
         may have been written; it is then unconfirmed, and the controller drops it.
         """
-        async with self._lock(node):
-            while True:
-                state = self._cluster.node(node)
-                known = self._cluster.gpu_node(node)
-                if state is None or known is None:
-                    return False
-                without_us = state.without_pod(self._cluster.hold_key(reservation))
-                if not fits(without_us, entry.shares) or not is_still_right():
-                    return False
-                try:
-                    await self._write(known, {reservation: entry})
-                except Conflict:
-                    await self.refresh(node)
-                except NotFound:
-                    self._cluster.gpu_node_deleted(node)
-                else:
-                    return True
+        wish = _Wish(reservation, entry, is_still_right)
+        self._waiting.setdefault(node, []).append(wish)
+        try:
+            async with self._lock(node):
+                if wish.outcome is None:
+                    await self._write_waiting(node)
+        finally:
+            self._forget(node, wish)
+        if isinstance(wish.outcome, ApiError):
+            raise wish.outcome
+        return bool(wish.outcome)
 
     async def amend(self, node: str, change: Callable[[GpuNode], Changes]) -> None:
         """Applies what `change` says of the newest `GPUNode`, and brings its summary up to date. Writes only if needed.
@@ -97,6 +104,60 @@ class Ledger:
             self._cluster.gpu_node_deleted(node)
         else:
             self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
+
+    async def _write_waiting(self, node: str) -> None:
+        """Writes every wish that waits for `node` in one patch: a burst costs a few writes instead of one each."""
+        batch = self._waiting.pop(node, [])
+        try:
+            while batch := self._still_open(node, batch):
+                known = self._cluster.gpu_node(node)
+                assert known is not None, "wishes for an unknown node are not open"
+                try:
+                    await self._write(known, {wish.reservation: wish.entry for wish in batch})
+                except Conflict:
+                    await self.refresh(node)
+                except NotFound:
+                    self._cluster.gpu_node_deleted(node)
+                else:
+                    for wish in batch:
+                        wish.outcome = True
+        except ApiError as error:
+            for wish in batch:
+                wish.outcome = error
+        except asyncio.CancelledError:
+            # The one that was writing ran out of time; the others are for the next to write.
+            self._waiting.setdefault(node, []).extend(wish for wish in batch if wish.outcome is None)
+            raise
+
+    def _still_open(self, node: str, batch: Sequence[_Wish]) -> list[_Wish]:
+        """Settles the wishes for which nothing is left to write, recorded or without room, and returns the others."""
+        state, known = self._cluster.node(node), self._cluster.gpu_node(node)
+        if state is None or known is None:
+            for wish in batch:
+                wish.outcome = False
+            return []
+        for wish in batch:
+            state = state.without_pod(self._cluster.hold_key(wish.reservation))
+        still_open: list[_Wish] = []
+        taken: Shares = ()
+        for wish in batch:
+            together = merge_shares((*taken, *wish.entry.shares))
+            if known.ledger.get(wish.reservation) == wish.entry:
+                wish.outcome = True
+            elif not fits(state, together) or not wish.is_still_right():
+                wish.outcome = False
+            else:
+                taken = together
+                still_open.append(wish)
+        return still_open
+
+    def _forget(self, node: str, wish: _Wish) -> None:
+        """Takes a wish off the waiting ones, if it is still among them because its caller gave up."""
+        waiting = self._waiting.get(node, [])
+        if wish in waiting:
+            waiting.remove(wish)
+        if not waiting:
+            self._waiting.pop(node, None)
 
     async def _write(self, known: GpuNode, changes: Changes) -> None:
         after = {**known.ledger, **{key: entry for key, entry in changes.items() if entry is not None}}

@@ -138,11 +138,55 @@ async def test_an_error_is_the_callers_to_deal_with(process: Webhook, served: Se
     assert await process.ledger.reserve("t4", ONE, entry({0: 6}))
 
 
-async def test_writes_of_one_process_to_one_node_do_not_conflict(process: Webhook, served: Served) -> None:
+async def test_what_waits_for_one_node_goes_out_in_one_write(process: Webhook, served: Served) -> None:
     ids = [f"aaaaaaaaa{letter}" for letter in "abcdefgh"]
     written = await asyncio.gather(*(process.ledger.reserve("t4", each, entry({0: 2})) for each in ids))
     assert all(written)
-    assert patches(served) == len(ids)
+    assert set(reservations(served.server.objects, "t4")) == set(ids)
+    assert patches(served) == 2, "the first at once, the others while it was under way"
+
+
+async def test_of_what_waits_only_as_much_is_written_as_there_is_room_for(process: Webhook, served: Served) -> None:
+    ids = [f"aaaaaaaaa{letter}" for letter in "abcdefgh"]
+    written = await asyncio.gather(*(process.ledger.reserve("t4", each, entry({0: 5})) for each in ids))
+    assert written == [True] * 3 + [False] * 5
+    assert status(served)["summary"]["reservedGB"] == 15
+
+
+async def test_a_wish_whose_caller_gave_up_is_not_written(process: Webhook, served: Served) -> None:
+    served.server.fail(faults.delay(0.2), method="PATCH")
+    first = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
+    await asyncio.sleep(0.05)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await process.ledger.reserve("t4", TWO, entry({0: 2}))
+    assert await first
+    assert await process.ledger.reserve("t4", "cccccccccc", entry({0: 2}))
+    assert set(reservations(served.server.objects, "t4")) == {ONE, "cccccccccc"}
+
+
+async def test_when_the_one_that_writes_runs_out_of_time_the_others_are_written_all_the_same(
+    process: Webhook, served: Served
+) -> None:
+    served.server.fail(faults.delay(0.1), method="PATCH")
+    first = asyncio.create_task(process.ledger.reserve("t4", "cccccccccc", entry({0: 1})))
+    await asyncio.sleep(0.02)
+    served.server.fail(faults.hang(), method="PATCH")
+    gives_up = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
+    stays = asyncio.create_task(process.ledger.reserve("t4", TWO, entry({0: 2})))
+    assert await first
+    await asyncio.sleep(0.1)
+    gives_up.cancel()
+    assert await stays
+    assert TWO in reservations(served.server.objects, "t4")
+
+
+async def test_an_error_reaches_every_caller_of_the_write(process: Webhook, served: Served) -> None:
+    served.server.fail(faults.respond(500, "?"), method="PATCH", times=2)
+    writes = (process.ledger.reserve("t4", each, entry({0: 2})) for each in (ONE, TWO, "cccccccccc"))
+    outcomes = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unavailable] * 3
+    assert reservations(served.server.objects, "t4") == {}
 
 
 async def test_processes_that_write_at_once_never_exceed_the_budget(
