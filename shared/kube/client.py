@@ -28,6 +28,9 @@ _BREATHER: Final = 100
 """Items converted before other tasks get a turn: reviews are answered while a large collection arrives."""
 _UNAUTHORIZED: Final = 401
 
+_ROUNDS_TO_CLOSE: Final = 5
+"""Turns of the event loop in which sockets that were just aborted are closed; aiohttp does not wait for them."""
+
 _JSON: Final = "application/json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
@@ -74,6 +77,8 @@ class KubeClient:
     async def close(self) -> None:
         """Closes all connections."""
         await self._connection.session.close()
+        for _ in range(_ROUNDS_TO_CLOSE):
+            await asyncio.sleep(0)
 
     async def get(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> Json:
         """The object at `path`."""

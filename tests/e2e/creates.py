@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +15,6 @@ from hack.devcluster.api import ApiError, Json
 from shared.api import names
 from tests.e2e.kube import Namespace, pod
 
-_PAUSE_S = 0.2
 _JOIN_S = 60.0
 
 
@@ -33,41 +32,31 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """One pod that was to be created, after the last try."""
+    """One pod that was to be created."""
 
     name: str
     outcome: Outcome
     said: str
-    tries: int
     seconds: float
 
 
-def create_at_once(
-    namespace: Namespace, pods: Sequence[Json], *, again: Collection[Outcome] = (), tries: int = 1
-) -> list[Created]:
-    """Creates all `pods` at the same moment, each by a caller of its own.
-
-    A create that comes to one of `again` is repeated, up to `tries` in all.
-    """
+def create_at_once(namespace: Namespace, pods: Sequence[Json]) -> list[Created]:
+    """Creates all `pods` at the same moment, each by a caller of its own."""
     start = threading.Barrier(len(pods))
 
     def call(manifest: Json) -> Created:
         start.wait()
-        return create(namespace, manifest, again=again, tries=tries)
+        return create(namespace, manifest)
 
     with ThreadPoolExecutor(len(pods)) as callers:
         return list(callers.map(call, pods))
 
 
-def create(namespace: Namespace, manifest: Json, *, again: Collection[Outcome] = (), tries: int = 1) -> Created:
-    """Creates one pod, with repetitions as `create_at_once` does."""
+def create(namespace: Namespace, manifest: Json) -> Created:
+    """Creates one pod; never raises."""
     began = time.monotonic()
-    for number in itertools.count(1):
-        outcome, said = _try(namespace, manifest)
-        if outcome not in again or number == tries:
-            break
-        time.sleep(_PAUSE_S)
-    return Created(manifest["metadata"]["name"], outcome, said, number, time.monotonic() - began)
+    outcome, said = _try(namespace, manifest)
+    return Created(manifest["metadata"]["name"], outcome, said, time.monotonic() - began)
 
 
 def _try(namespace: Namespace, manifest: Json) -> tuple[Outcome, str]:

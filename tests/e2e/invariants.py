@@ -130,7 +130,8 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
         if holder.reservation in entries and holder.reservation not in carried:
             carried.add(holder.reservation)
             if entries[holder.reservation] != _Entry(holder.claim, holder.shares):
-                what = f"{holder}, but its entry says {status['reservations'][holder.reservation]}"
+                text = status["reservations"][holder.reservation]
+                what = f"{holder.name} holds {holder.shares} for {holder.claim}, its entry says {text}"
                 yield Finding(Kind.DISAGREES, node, None, what)
         else:
             for card, gb in holder.shares.items():

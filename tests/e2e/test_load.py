@@ -1,8 +1,14 @@
-"""Many creates at once, through two webhook processes: exactly as many pods get in as there is room for."""
+"""Many creates at once, through two webhook processes: exactly as many pods get in as there is room for.
+
+A create that could not be recorded or answered in time, as on a slow machine, may leave a reservation without a pod.
+It is repeated when that has been given back.
+"""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,7 +20,9 @@ from tests.e2e.trouble import wait_true_to_pods, watched
 
 pytestmark = pytest.mark.e2e
 
-_TRIES = 10
+_ROUNDS = 3
+_TOO_LATE = "context deadline exceeded"
+"""In what the API server says when a webhook did not answer within its `timeoutSeconds`."""
 
 
 def test_200_creates_on_many_nodes_fill_the_room_for_100_exactly(
@@ -32,12 +40,22 @@ def test_60_creates_on_one_node_fill_the_room_for_30_exactly(
 
 
 def _fill(stage: Stage, here: Pool, namespace: Namespace, *, creates: int, room: int) -> None:
-    pods = [pod(f"model-{number}", {names.VRAM: "6"}, pool=here.name) for number in range(creates)]
+    pods = {
+        name: pod(name, {names.VRAM: "6"}, pool=here.name) for name in (f"model-{number}" for number in range(creates))
+    }
+    created: dict[str, Created] = {}
+    lost = list(pods)
     with watched(stage.api, here.nodes):
-        created = create_at_once(namespace, pods, again={Outcome.UNAVAILABLE}, tries=_TRIES)
-    _tell(created)
-    admitted = {one.name for one in created if one.outcome is Outcome.ADMITTED}
-    others = [one for one in created if one.name not in admitted]
+        for _ in range(_ROUNDS):
+            answers = create_at_once(namespace, [pods[name] for name in lost])
+            _tell(answers)
+            created.update({one.name: one for one in answers})
+            lost = [one.name for one in answers if one.outcome is Outcome.UNAVAILABLE or _TOO_LATE in one.said]
+            if not lost:
+                break
+            wait_true_to_pods(stage.api, here.nodes)
+    admitted = {one.name for one in created.values() if one.outcome is Outcome.ADMITTED}
+    others = [one for one in created.values() if one.name not in admitted]
     assert {one.outcome for one in others} == {Outcome.REFUSED}
     assert [one.said for one in others if "insufficient_capacity" not in one.said] == []
     assert len(admitted) == room
@@ -51,9 +69,8 @@ def _fill(stage: Stage, here: Pool, namespace: Namespace, *, creates: int, room:
     wait_true_to_pods(stage.api, here.nodes)
 
 
-def _tell(created: list[Created]) -> None:
-    """What `pytest -rP` shows: figures for people, never asserted."""
-    slowest = max(one.seconds for one in created)
-    median = statistics.median(one.seconds for one in created)
-    repeated = sum(one.tries - 1 for one in created)
-    print(f"{len(created)} creates: median {median:.2f} s, slowest {slowest:.2f} s, {repeated} repeated")  # noqa: T201 - pytest -rP shows it
+def _tell(created: Sequence[Created]) -> None:
+    """Figures for people, never asserted."""
+    median, slowest = statistics.median(one.seconds for one in created), max(one.seconds for one in created)
+    outcomes = dict(Counter(str(one.outcome) for one in created))
+    print(f"median {median:.2f} s, slowest {slowest:.2f} s, {outcomes}")  # noqa: T201 - pytest -rP shows it
