@@ -114,7 +114,7 @@ class Bench:
 
     def _clear(self, namespace: str) -> None:
         """Deletes the pods and waits until ledgers and API server are at rest."""
-        self._cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
+        self._cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             nodes = self._cluster.kubectl("get", "gpunodes", "-o", "json", check=False)

@@ -99,7 +99,7 @@ class Api:
                 answer = response.read()
             except BaseException as error:
                 connection.close()
-                if kept and isinstance(error, ConnectionError):
+                if kept and isinstance(error, (ConnectionError, ssl.SSLEOFError)):
                     continue
                 raise
             self._idle.put(connection)
