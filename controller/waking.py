@@ -17,6 +17,7 @@ from controller.workloads import pod_of, refused_owner, wanted_pods
 from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
+from shared.core.snapshot import Snapshot
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -92,9 +93,12 @@ class Waker:
             return
         pods = self._pods_of(known)
         room = Room()
+        # One picture for the whole walk: memory that is freed under way is for the first in rank, in the next walk.
+        live = self._cluster.snapshot()
+        snapshot = Snapshot(dict(live.nodes), dict(live.namespaces))
         for one in waiting:
             try:
-                if await self._would_fit(one, pods[one.owner.uid], room):
+                if await self._would_fit(one, pods[one.owner.uid], snapshot, room):
                     await self._wake(one, pods[one.owner.uid])
             except ApiError as error:
                 log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
@@ -106,7 +110,7 @@ class Waker:
         for report in self._reports.all():
             yield from _refused(report)
 
-    async def _would_fit(self, one: _Waiting, pods: int, room: Room) -> bool:
+    async def _would_fit(self, one: _Waiting, pods: int, snapshot: Snapshot, room: Room) -> bool:
         """Whether at least one pod that the owner of `pods` pods lacks has a place; takes the places from `room`."""
         raw = await self._owners.read(one.namespace, one.owner)
         template = None if raw is None else pod_of(raw, one.namespace)
@@ -116,7 +120,7 @@ class Waker:
         missing = min(_MOST_PODS, (wanted_pods(raw) or 0) - pods)
         fits = False
         for _ in range(missing):
-            if not room.take(self._cluster.snapshot(), needs):
+            if not room.take(snapshot, needs):
                 break
             fits = True
             await asyncio.sleep(0)

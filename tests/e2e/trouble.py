@@ -66,15 +66,18 @@ def revive(*processes: Process) -> None:
 def watched(api: Api, nodes: Collection[str]) -> Iterator[None]:
     """Looks all the time while the context lasts; fails the test if a budget was exceeded or a pod unrecorded."""
     found: set[str] = set()
+    looks = 0
 
     def look() -> None:
-        with contextlib.suppress(ApiError, OSError):
+        nonlocal looks
+        with contextlib.suppress(ApiError, OSError):  # the API server may be what is in trouble
             found.update(str(finding) for finding in findings(api, nodes) if finding.kind in NEVER)
+            looks += 1
 
     with repeatedly(look, _LOOK_S):
         yield
-    if found:
-        pytest.fail("seen meanwhile: " + "; ".join(sorted(found)))
+    if found or not looks:
+        pytest.fail(f"seen in {looks} looks meanwhile: {'; '.join(sorted(found))}")
 
 
 @contextlib.contextmanager
