@@ -8,7 +8,7 @@ from typing import Any, Final
 from shared.core.pods import PodFacts
 
 NO_FIT_ERROR: Final = "NoFitError"
-_MOST_PLACEMENTS: Final = 20
+MOST_PLACEMENTS: Final = 20
 _SHOWN_PLACES: Final = 3
 _LONGEST_WHERE: Final = 256
 
@@ -38,7 +38,7 @@ def placement_status(
         "placed": len(placed),
         "where": _where(placed) or None,
         "ask": (newest.get("demand") or None) if newest else None,
-        "placements": [_placement(pod) for pod in placed[:_MOST_PLACEMENTS]],
+        "placements": [_placement(pod) for pod in placed[:MOST_PLACEMENTS]],
         "conditions": _conditions(len(placed), wanted, refusals, newest, old, now),
     }
 

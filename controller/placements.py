@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from controller.events import Events, EventType
-from controller.placement_status import card_phrase, placement_status
+from controller.placement_status import MOST_PLACEMENTS, card_phrase, placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
 from controller.workloads import wanted_pods
@@ -181,7 +181,7 @@ class Placements:
         old: Mapping[str, Any],
     ) -> None:
         known = {placement.get("pod") for placement in old.get("placements") or ()}
-        if len(known) < 20:
+        if len(known) < MOST_PLACEMENTS:
             for pod in sorted(pods, key=lambda pod: pod.name):
                 if pod.shares and pod.name not in known:
                     message = f"pod {pod.name} is placed on {card_phrase(pod)}"
