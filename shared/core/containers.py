@@ -26,7 +26,8 @@ class Role(StrEnum):
 class Container:
     """One container of a pod. `limits` and `requests` are its quantities as texts, `env` the literal values.
 
-    `env_from_elsewhere` names the variables whose value comes from a Secret, a ConfigMap or a field.
+    `env_from_elsewhere` names the variables whose value comes from a Secret, a ConfigMap or a field. `command` and
+    `args` are as written, `$(VAR)` references included; empty where the image's own hold.
     """
 
     name: str
@@ -35,6 +36,9 @@ class Container:
     requests: Mapping[str, str]
     env: Mapping[str, str]
     env_from_elsewhere: frozenset[str]
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
 
     @property
     def visible_devices(self) -> str | None:
@@ -80,7 +84,14 @@ def _read(spec: Mapping[str, Any]) -> Iterator[Container]:
                 requests=texts(resources.get("requests"), f"{where}.resources.requests"),
                 env=literal,
                 env_from_elsewhere=frozenset(elsewhere),
+                image=text(container.get("image"), f"{where}.image"),
+                command=_words(container.get("command"), f"{where}.command"),
+                args=_words(container.get("args"), f"{where}.args"),
             )
+
+
+def _words(value: Any, where: str) -> tuple[str, ...]:
+    return tuple(text(word, f"{where}[{index}]") for index, word in enumerate(sequence(value, where)))
 
 
 def _role(kind: str, container: Mapping[str, Any]) -> Role:

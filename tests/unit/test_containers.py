@@ -138,3 +138,20 @@ def test_a_value_nested_beyond_all_measure_is_refused_and_not_written_out() -> N
         nested = [nested]
     with pytest.raises(InvalidRequest):
         texts({"kamiwaza.ai/vram-gb": nested}, "metadata.annotations")
+
+
+def test_image_command_and_args_are_read_as_they_stand() -> None:
+    (container,) = read_containers(
+        {
+            "spec": {
+                "containers": [{"name": "a", "image": "vllm:v1", "command": ["vllm"], "args": ["--port", 8000, "$(X)"]}]
+            }
+        }
+    )
+    assert (container.image, container.command, container.args) == ("vllm:v1", ("vllm",), ("--port", "8000", "$(X)"))
+
+
+def test_a_command_that_is_no_list_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_containers({"spec": {"containers": [{"name": "a", "command": "vllm serve"}]}})
+    assert refused.value.field == "spec.containers[0].command"
