@@ -89,7 +89,7 @@ class CardSearch:
         kind = card.budget_gb, card.vendor, inventory.exclusive
         needs = self._needs.get(kind)
         if needs is None:
-            suits = self._demand.vendor in (None, card.vendor)
+            suits = self._demand.suits(card)
             needs = tuple(request_on(ask, card, inventory, self._demand) * suits for ask in self._demand.asks)
             self._needs[kind] = needs
         return needs

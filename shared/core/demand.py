@@ -16,7 +16,7 @@ from typing import Any
 from shared.api import names
 from shared.core.accel import AccelRequirement, parse_requirement
 from shared.core.asks import VENDOR_RESOURCES, Ask, VendorCounts, read_asks, vendor_counts
-from shared.core.cards import PLACED_VENDORS, Vendor
+from shared.core.cards import PLACED_VENDORS, Card, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
 from shared.core.foreign_words import refuse_foreign_words
 from shared.core.init_containers import fold_init_containers
@@ -48,6 +48,10 @@ class Demand:
     def cards(self) -> int:
         """The most cards that one container needs."""
         return max(ask.count for ask in self.asks)
+
+    def suits(self, card: Card) -> bool:
+        """Whether a card is of a kind that the pod may have, whatever room it has."""
+        return self.vendor in (None, card.vendor)
 
     def __str__(self) -> str:
         return " and ".join(_words(ask, self.vendor) for ask in self.asks)

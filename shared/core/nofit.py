@@ -130,7 +130,7 @@ def _unsupported(state: NodeState) -> Sequence[str]:
 
 
 def _suits(card: Card, demand: Demand) -> bool:
-    return demand.vendor in (None, card.vendor) and card.unsupported is None
+    return demand.suits(card) and card.unsupported is None
 
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
