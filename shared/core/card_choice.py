@@ -152,7 +152,7 @@ class CardSearch:
                     return False
                 self.steps += 1
                 pooled = sum(need[slot] for slot in slots if slot in room.pools)
-                if pooled > memory_gb:
+                if pooled and pooled > memory_gb:
                     continue
                 memory_gb -= pooled
                 for slot in slots:

@@ -130,8 +130,7 @@ def _state(attempt: CardAttempt) -> str:
             return (
                 f"has {attempt.budget_gb} GB, but its node's memory would do for {attempt.backing.most_gb} GB at most"
             )
-        behind = f"but its node has memory for {attempt.backing.room_gb} GB only"
-        return f"{free}, {behind} and is {attempt.short_gb} GB short"
+        return f"{free}, but its node has memory for {attempt.backing.room_gb} GB only: {attempt.short_gb} GB short"
     return f"{free} and is {attempt.short_gb} GB short" if attempt.short_gb else free
 
 

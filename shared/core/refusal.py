@@ -69,8 +69,8 @@ class CardAttempt:
 
     @property
     def lacks_memory(self) -> bool:
-        """Whether the node's memory is in the way, be there room on the card or not."""
-        return self.backing is not None and self.need_gb > self.backing.room_gb
+        """Whether the node's memory is in the way, and not the size of the card."""
+        return self.backing is not None and self.backing.room_gb < self.need_gb <= self.budget_gb
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,3 +286,11 @@ def test_a_node_that_gets_more_memory_has_more_room() -> None:
     assert state.largest_free_gb == 20
     assert state.with_facts(spark(gib=119).facts).largest_free_gb == 111
     assert state.free_gb == (111,)
+
+
+def test_cards_with_memory_of_their_own_are_given_where_the_node_has_none_left_for_others() -> None:
+    """The node's own memory is for pods that request it; what a pod holds of such a card takes nothing from it."""
+    state = node("mixed", [card(0, 8), card(1, 8, onlined=True), pool(8, 2)], with_memory("mixed", 16))
+    found = verdict(state, ask(1), "9Gi")
+    assert isinstance(found, Placed)
+    assert [share.card.index for share in found.shares] == [0]
