@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import copy
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,19 +59,24 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A write: the object before (None when it is new) and after (None when it is deleted)."""
+    """A write: the object before (None when it is new) and after (None when it is deleted).
+
+    With an `event` it is no write: watches are told `event` about the object `after`, whatever is stored.
+    """
 
     version: int
     key: tuple[str, str, str, str]
     before: Json | None
     after: Json | None
+    event: str | None = None
 
 
 class ObjectStore:
     """Objects of any kind. Every write gets the next resource version and goes into the history."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_uid: Callable[[], str] = lambda: str(uuid.uuid4())) -> None:
         self.version = 100
+        self._new_uid = new_uid
         self._objects: dict[tuple[str, str, str, str], Json] = {}
         self._history: list[Change] = []
         self._oldest = self.version
@@ -95,7 +102,7 @@ class ObjectStore:
         new = copy.deepcopy(body)
         metadata = new.setdefault("metadata", {})
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + secrets.token_hex(3)[:5]
+            metadata["name"] = metadata["generateName"] + generated_suffix()
         if not metadata.get("name"):
             raise RefusalError(422, "Invalid", "metadata.name: Required value: name or generateName is required")
         if place.key(metadata["name"]) in self._objects:
@@ -104,8 +111,8 @@ class ObjectStore:
             metadata["namespace"] = place.namespace
         if place.plural not in _KEEPS_STATUS_ON_CREATE:
             new.pop("status", None)
-        metadata["uid"] = str(uuid.uuid4())
-        metadata["creationTimestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata["uid"] = self._new_uid()
+        metadata["creationTimestamp"] = timestamp(time.time())
         metadata["generation"] = 1
         metadata.pop("resourceVersion", None)
         return new if dry_run else self._write(place.key(metadata["name"]), None, new)
@@ -153,7 +160,27 @@ class ObjectStore:
         """What happened to a collection since `version`; 410 if that is longer ago than the history."""
         if version < self._oldest:
             raise RefusalError(410, "Expired", f"too old resource version: {version} ({self._oldest})")
-        return (change for change in self._history if change.version > version and place.holds(change.key))
+        start = bisect.bisect_right(self._history, version, key=lambda change: change.version)
+        return (change for change in self._history[start:] if place.holds(change.key))
+
+    def vanish(self, place: Place) -> Json:
+        """Removes the object without telling any watch, as if the event were lost; the next list is right again."""
+        old = self.get(place)
+        del self._objects[place.key()]
+        return old
+
+    def tell(self, place: Place, event: str, raw: Json) -> None:
+        """Has every watch of the collection told `event` about `raw`, whatever is stored."""
+        self.version += 1
+        told = copy.deepcopy(raw)
+        told["metadata"]["resourceVersion"] = str(self.version)
+        self._append(Change(self.version, place.key(raw["metadata"]["name"]), None, told, event))
+
+    def end_watches(self) -> None:
+        """Ends every watch with 410, so that all collections are listed again."""
+        self.version += 1
+        self.forget_history()
+        self._wake()
 
     async def wait_beyond(self, version: int) -> None:
         """Until there is a write after `version`."""
@@ -168,10 +195,26 @@ class ObjectStore:
             del self._objects[key]
         else:
             self._objects[key] = written
-        self._history.append(Change(self.version, key, before, None if after is None else written))
+        self._append(Change(self.version, key, before, None if after is None else written))
+        return written
+
+    def _append(self, change: Change) -> None:
+        self._history.append(change)
+        self._wake()
+
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-        return written
+
+
+def timestamp(unix_s: float) -> str:
+    """A moment as Kubernetes writes it."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def generated_suffix() -> str:
+    """What completes a `generateName`."""
+    return secrets.token_hex(3)[:5]
 
 
 def _check_preconditions(place: Place, old: Json, wanted: Json) -> None:

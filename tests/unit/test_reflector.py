@@ -15,7 +15,7 @@ from shared.kube import paths
 from shared.kube.client import Json
 from shared.kube.reflector import Pace, Reflector
 from tests.fakes import faults
-from tests.fakes.apiserver import merged, place_of
+from tests.fakes.api import merged, place_of
 from tests.fakes.objects import ObjectStore
 from tests.fakes.selectors import Selector
 from tests.fakes.serving import Served, eventually, serving
