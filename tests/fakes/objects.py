@@ -78,6 +78,7 @@ class ObjectStore:
         self.version = 100
         self._new_uid = new_uid
         self._objects: dict[tuple[str, str, str, str], Json] = {}
+        self._last_seen: dict[str, Json] = {}
         self._history: list[Change] = []
         self._oldest = self.version
         self._changed = asyncio.Event()
@@ -97,7 +98,7 @@ class ObjectStore:
             if place.holds(key) and selector.matches(self._objects[key])
         ]
 
-    def create(self, place: Place, body: Json, *, dry_run: bool = False) -> Json:
+    def create(self, place: Place, body: Json, *, dry_run: bool = False, uid: str | None = None) -> Json:
         """Stores a new object under its name, or one made from its generateName."""
         new = copy.deepcopy(body)
         metadata = new.setdefault("metadata", {})
@@ -111,7 +112,7 @@ class ObjectStore:
             metadata["namespace"] = place.namespace
         if place.plural not in _KEEPS_STATUS_ON_CREATE:
             new.pop("status", None)
-        metadata["uid"] = self._new_uid()
+        metadata["uid"] = uid or self._new_uid()
         metadata["creationTimestamp"] = timestamp(time.time())
         metadata["generation"] = 1
         metadata.pop("resourceVersion", None)
@@ -163,6 +164,27 @@ class ObjectStore:
         start = bisect.bisect_right(self._history, version, key=lambda change: change.version)
         return (change for change in self._history[start:] if place.holds(change.key))
 
+    def everything(self, place: Place) -> list[Json]:
+        """Every object of a collection."""
+        return self.select(place, Selector())
+
+    def owned_by(self, uid: str) -> list[Place]:
+        """Where the objects are that name `uid` as an owner."""
+        return [
+            Place(prefix, plural, namespace or None, name)
+            for (prefix, plural, namespace, name), raw in self._objects.items()
+            if any(each.get("uid") == uid for each in raw["metadata"].get("ownerReferences") or ())
+        ]
+
+    def set_metadata(self, place: Place, metadata: Json) -> Json:
+        """Writes metadata that only the server itself writes, such as times and the uid."""
+        old = self.get(place)
+        return self._write(place.key(), old, {**old, "metadata": {**old["metadata"], **metadata}})
+
+    def last_seen(self, uid: str) -> Json | None:
+        """The object of a uid as it was last stored, also when it is gone; None if there never was one."""
+        return self._last_seen.get(uid)
+
     def vanish(self, place: Place) -> Json:
         """Removes the object without telling any watch, as if the event were lost; the next list is right again."""
         old = self.get(place)
@@ -170,11 +192,9 @@ class ObjectStore:
         return old
 
     def tell(self, place: Place, event: str, raw: Json) -> None:
-        """Has every watch of the collection told `event` about `raw`, whatever is stored."""
+        """Has every watch of the collection told `event` about `raw` as it is, whatever is stored."""
         self.version += 1
-        told = copy.deepcopy(raw)
-        told["metadata"]["resourceVersion"] = str(self.version)
-        self._append(Change(self.version, place.key(raw["metadata"]["name"]), None, told, event))
+        self._append(Change(self.version, place.key(raw["metadata"]["name"]), None, raw, event))
 
     def end_watches(self) -> None:
         """Ends every watch with 410, so that all collections are listed again."""
@@ -191,6 +211,7 @@ class ObjectStore:
         self.version += 1
         written = copy.deepcopy(after if after is not None else before or {})
         written["metadata"]["resourceVersion"] = str(self.version)
+        self._last_seen[written["metadata"]["uid"]] = written
         if after is None:
             del self._objects[key]
         else:
