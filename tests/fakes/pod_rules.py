@@ -102,8 +102,12 @@ def problems_of_update(old: Json, new: Json, subresource: str) -> list[str]:
             return [] if kept else ["spec: Forbidden: only ephemeralContainers may be changed"]
         case "resize":
             return _resize_problems(old["spec"], new["spec"])
+    return _plain_update_problems(copy.deepcopy(old["spec"]), copy.deepcopy(new["spec"]))
+
+
+def _plain_update_problems(was: Json, wanted: Json) -> list[str]:
+    """What a plain update may not change. Takes both specs apart."""
     problems = []
-    was, wanted = copy.deepcopy(old["spec"]), copy.deepcopy(new["spec"])
     gated = bool(was.get("schedulingGates"))
     gates, left = was.pop("schedulingGates", None) or [], wanted.pop("schedulingGates", None) or []
     if [gate for gate in left if gate not in gates]:
@@ -185,9 +189,11 @@ def _widening(old: Json, new: Json) -> list[str]:
     if was and len(was) != len(wanted):
         problems.append("nodeSelectorTerms: Invalid value: no additions/deletions to non-empty list are allowed")
     for before, after in zip(was, wanted, strict=False):
-        for kind in ("matchExpressions", "matchFields"):
-            if [each for each in before.get(kind) or () if each not in (after.get(kind) or ())]:
-                problems.append(f"nodeSelectorTerms.{kind}: Invalid value: only additions are allowed")
+        problems += [
+            f"nodeSelectorTerms.{kind}: Invalid value: only additions are allowed"
+            for kind in ("matchExpressions", "matchFields")
+            if [each for each in before.get(kind) or () if each not in (after.get(kind) or ())]
+        ]
     return problems
 
 
