@@ -21,6 +21,9 @@ _ALSO_MEANT = {
 }
 """Further slips of a word, all written without separators."""
 
+_LONG = 10
+"""Letters of a word that has room for two slips."""
+
 _SEPARATORS = str.maketrans("", "", "-_.")
 _FOREIGN_RESOURCES = {
     names.NVIDIA_PREFIX: frozenset({names.NVIDIA_GPUMEM, names.NVIDIA_GPUMEM_PERCENTAGE, names.NVIDIA_GPUCORES}),
@@ -110,11 +113,16 @@ def _near_foreign(key: str, families: Mapping[str, frozenset[str]]) -> str | Non
     if key in known:
         return None
     bare = _bare(word)
-    for theirs in sorted(known):
-        target = _bare(theirs.rpartition("/")[2])
-        if _distance(bare, target) <= 1 or bare.removeprefix("v") in _ALSO_MEANT.get(target, ()):
+    for theirs in sorted(known, key=lambda each: _distance(bare, _last_word(each))):
+        target = _last_word(theirs)
+        slips = 1 if len(target) < _LONG else 2
+        if _distance(bare, target) <= slips or bare.removeprefix("v") in _ALSO_MEANT.get(target, ()):
             return theirs
     return None
+
+
+def _last_word(key: str) -> str:
+    return _bare(key.rpartition("/")[2])
 
 
 def _bare(word: str) -> str:
