@@ -95,6 +95,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
+        narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, attempts, constraints.namespace),
         can_wait=can_wait,
     )

@@ -11,7 +11,7 @@ from shared.core.explain import explain
 from shared.core.placement import Placed, place
 from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState
-from tests.builders import PodBuilder, a_pod
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.asking import demand_of
 from tests.unit.core_builders import card, cluster, node
 
@@ -147,6 +147,18 @@ def test_nodes_without_such_a_card_are_counted_as_excluded() -> None:
         "insufficient_capacity: needs 6 GB on one NVIDIA card of type H100; no node with cards is left; 2 nodes are "
         "excluded: without a card of type H100."
     )
+    assert explain(verdict).splitlines()[1] == (
+        "Waiting does not help. Let the pod have other cards (annotations such as nvidia.com/use-gputype), or add one that "
+        "suits it."
+    )
+
+
+def test_a_cordoned_node_with_such_a_card_is_worth_waiting_for() -> None:
+    other, cordoned = node("a", [a_card(0, "NVIDIA A10")]), node("b", [a_card(0, "H100")], a_node("b").cordoned())
+    verdict = refused(asking("H100"), other, cordoned)
+    assert verdict.can_wait
+    assert [item.words for item in verdict.excluded] == ["1 cordoned", "1 without a card of type H100"]
+    assert "as soon as an excluded node that suits it is back" in explain(verdict)
 
 
 def test_a_card_of_the_type_that_is_full_is_the_best_card_there_is() -> None:
