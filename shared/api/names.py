@@ -72,7 +72,13 @@ KAI_ANNOTATIONS: Final = frozenset({"gpu-memory", "gpu-fraction", "gpu-fraction-
 NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
 ROCR_VISIBLE_DEVICES: Final = "ROCR_VISIBLE_DEVICES"
+HIP_VISIBLE_DEVICES: Final = "HIP_VISIBLE_DEVICES"
 NO_DEVICES: Final = frozenset({"none", "void", ""})
+
+# Groups of pods that serve one model.
+LWS_GROUP_SIZE: Final = "LWS_GROUP_SIZE"
+"""Set by LeaderWorkerSet on every pod of a group."""
+RAY_ADDRESS: Final = "RAY_ADDRESS"
 
 # Kubernetes.
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
