@@ -94,6 +94,11 @@ NVIDIA_REQUIRE_CUDA: Final = "NVIDIA_REQUIRE_CUDA"
 NVIDIA_DISABLE_REQUIRE: Final = "NVIDIA_DISABLE_REQUIRE"
 NO_DEVICES: Final = frozenset({"none", "void", ""})
 
+# Groups of pods that serve one model.
+LWS_GROUP_SIZE: Final = "LWS_GROUP_SIZE"
+"""Set by LeaderWorkerSet on every pod of a group."""
+RAY_ADDRESS: Final = "RAY_ADDRESS"
+
 # Kubernetes.
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 DEFAULT_SCHEDULER: Final = "default-scheduler"
