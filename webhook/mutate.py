@@ -137,7 +137,7 @@ class Mutator:
                 break
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
-        warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
+        warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
         return Admitted(tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings), reservation, verdict.node)
 
     def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:
