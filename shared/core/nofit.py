@@ -41,7 +41,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_vendor(state, demand)]
+    of_vendor = replace(demand, only=None)
+    right_vendor = [state for state in usable if _has_cards(state, of_vendor)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -54,7 +55,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_vendor(state, demand):
+        if not _has_cards(state, of_vendor):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -72,10 +73,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
-    right_cards = [state for state in right_version if _has_cards(state, demand)]
-    for state in right_version:
-        if not _has_cards(state, demand):
-            out.count(state, [f"without a card {demand.only}"])
+    right_cards = [state for state in right_version if not out.count(state, _without_its_choice(state, demand))]
 
     open_nodes = [state for state in right_cards if not out.count(state, load_exclusions(state, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
@@ -138,14 +136,13 @@ def _suits(card: Card, demand: Demand) -> bool:
     return demand.suits(card) and card.unsupported is None
 
 
-def _has_vendor(state: NodeState, demand: Demand) -> bool:
-    """Whether a node has cards of the vendor that the demand means, its own choice among them aside."""
-    of_vendor = replace(demand, only=None)
-    return any(_suits(card, of_vendor) for card in state.inventory.cards)
-
-
 def _has_cards(state: NodeState, demand: Demand) -> bool:
     return any(_suits(card, demand) for card in state.inventory.cards)
+
+
+def _without_its_choice(state: NodeState, demand: Demand) -> Sequence[str]:
+    """What keeps a pod that chooses among cards from a node where none is of its choice; empty if one is."""
+    return () if _has_cards(state, demand) else (f"without a card {demand.only}",)
 
 
 def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
