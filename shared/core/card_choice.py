@@ -60,7 +60,7 @@ class CardSearch:
         self._demand = demand
         self._own = own
         self._in_vain: set[Hashable] = set()
-        self._needs: dict[tuple[int, Vendor, CardClass, bool], tuple[int, ...]] = {}
+        self._needs: dict[tuple[int, Vendor, CardClass, bool, bool], tuple[int, ...]] = {}
         self.gave_up = False
         self.steps = 0
 
@@ -86,7 +86,7 @@ class CardSearch:
             room.memory_gb if room.pools else None,
             tuple(
                 sorted(
-                    (free, card.budget_gb, card.vendor, card.card_class)
+                    (free, card.budget_gb, card.vendor, card.card_class, demand.admits(card))
                     for free, card in zip(room.free, cards, strict=True)
                 )
             ),
@@ -118,7 +118,7 @@ class CardSearch:
 
     def _needs_of(self, card: Card, inventory: Inventory) -> tuple[int, ...]:
         """GB that each ask takes of a card, 0 if it may not have it; worked out once for all cards of a size."""
-        kind = card.budget_gb, card.vendor, card.card_class, inventory.exclusive
+        kind = card.budget_gb, card.vendor, card.card_class, inventory.exclusive, self._demand.admits(card)
         needs = self._needs.get(kind)
         if needs is None:
             demand, suits = self._demand, self._demand.suits(card)

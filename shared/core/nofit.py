@@ -51,7 +51,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_cards(state, demand)]
+    of_vendor = replace(demand, only=None)
+    right_vendor = [state for state in usable if _has_cards(state, of_vendor)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -64,7 +65,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_cards(state, demand):
+        if not _has_cards(state, of_vendor):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -82,8 +83,9 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
+    right_cards = [state for state in right_version if not out.count(state, _without_its_choice(state, demand))]
 
-    able = [state for state in right_version if not out.count(state, only_partitions(state, demand))]
+    able = [state for state in right_cards if not out.count(state, only_partitions(state, demand))]
     open_nodes = [state for state in able if not out.count(state, closing_reasons(state, demand, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
     considered = open_nodes or able
@@ -105,8 +107,9 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
         undeclared=_undeclared(lasting, demand),
-        partitions_only=bool(right_version) and not able,
+        partitions_only=bool(right_cards) and not able,
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
+        narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, attempts, constraints.namespace),
         can_wait=can_wait,
     )
@@ -162,6 +165,11 @@ def _unsupported(state: NodeState) -> Sequence[str]:
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
     return any(suits(card, demand) for card in state.inventory.cards)
+
+
+def _without_its_choice(state: NodeState, demand: Demand) -> Sequence[str]:
+    """What keeps a pod that chooses among cards from a node where none is of its choice; empty if one is."""
+    return () if _has_cards(state, demand) else (f"without a card {demand.only}",)
 
 
 class _Needs:
@@ -299,7 +307,10 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
         kind = (
             inventory.exclusive,
             state.memory and state.memory.emptied,
-            tuple((card.vendor, card.budget_gb, card.card_class, card.unsupported) for card in inventory.cards),
+            tuple(
+                (card.vendor, card.budget_gb, card.card_class, card.unsupported, demand.admits(card))
+                for card in inventory.cards
+            ),
         )
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue

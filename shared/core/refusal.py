@@ -111,8 +111,9 @@ class NoFit:
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
     that is placed, `partitions_only` that all that is left are partitions, which serve no such ask, `misnamed` that
-    `spec.nodeName` names none of the nodes with cards. `undeclared` is a node the pod may use with cards of a size that
-    nobody tells. `can_wait` says whether the ask would fit once memory is freed, a card recovers or a node returns.
+    `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own choice of types or UUIDs left no
+    card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
+    would fit once memory is freed, a card recovers or a node returns.
     """
 
     reason: Reason
@@ -129,6 +130,7 @@ class NoFit:
     undeclared: str | None = None
     partitions_only: bool = False
     misnamed: bool = False
+    narrowed: bool = False
     holders: Holders = Holders()
     can_wait: bool = False
 
