@@ -28,6 +28,7 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
@@ -117,7 +118,8 @@ class Mutator:
             assert state is not None
             if request.dry_run:
                 break
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking)
+            memory = memory_mib(constraints.requests) if state.memory is not None else 0
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
             try:
