@@ -440,6 +440,38 @@ PLAYED: list[Any] = [
         id="half an extended resource",
     ),
     pytest.param(
+        [
+            creates(gb=30),
+            {"action": "delete", "object": named()},
+            {"action": "status-change", "object": named(), "status": {}},
+        ],
+        [{"podGone": {"name": "a", "namespace": "models"}}],
+        {},
+        {},
+        id="nothing happens to a pod that was refused",
+    ),
+    pytest.param(
+        [creates(owner=("ReplicaSet", "rs")), {"action": "delete", "object": {**named("rs"), "kind": "ReplicaSet"}}],
+        [{"podGone": {"name": "a", "namespace": "models"}}],
+        {"usedGB": {"n1": {"0": 0}}},
+        {},
+        id="pods go with their owner",
+    ),
+    pytest.param(
+        [
+            {
+                "action": "update",
+                "object": {"kind": "Node", "name": "n1"},
+                "mergePatch": {"spec": {"unschedulable": True}},
+            },
+            creates(),
+        ],
+        [{"allowed": False, "messageMust": ["cordon"]}],
+        {},
+        {},
+        id="an update of a node",
+    ),
+    pytest.param(
         [creates(), {"action": "device-report", "node": "n1", "object": named(), "uuids": ["GPU-n1-0"]}],
         [{}],
         {},

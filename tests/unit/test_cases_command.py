@@ -83,7 +83,7 @@ def test_what_is_no_case_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_played_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nobody = {"action": "delete", "object": {"kind": "Pod", "name": "x", "namespace": "models"}}
     assert run(put(tmp_path, "odd", a_case(nobody))) == 1
-    assert "FAIL  odd: could not be played: ValueError: Pod x does not exist" in capsys.readouterr().out
+    assert "FAIL  odd: could not be played: ValueError: Pod x: nothing in this case makes it" in capsys.readouterr().out
 
 
 def test_cases_run_at_the_same_time_and_are_told_in_their_order(
