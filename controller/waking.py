@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -71,6 +71,7 @@ class Waker:
         """Walks the waiting owners after each change, at most once in a second, until cancelled."""
         ends = [
             self._cluster.on_node_change(lambda _node: self._due.set()),
+            self._cluster.storage.on_change(self._due.set),
             self._reports.on_change(lambda _new, _old: self._due.set()),
         ]
         try:
@@ -95,7 +96,7 @@ class Waker:
         room = Room()
         # One picture for the whole walk: memory that is freed under way is for the first in rank, in the next walk.
         live = self._cluster.snapshot()
-        snapshot = Snapshot(dict(live.nodes), dict(live.namespaces))
+        snapshot = replace(live, nodes=dict(live.nodes), namespaces=dict(live.namespaces))
         for one in waiting:
             try:
                 if await self._would_fit(one, pods[one.owner.uid], snapshot, room):

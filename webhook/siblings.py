@@ -31,4 +31,4 @@ def picture_for(cluster: Cluster, pod: PodFacts, reservation: str) -> Snapshot:
                     pod, key=f"sibling/{other}", node=located.node, shares=located.entry.shares, reservation=other
                 )
                 changed[located.node] = state.with_pod(sibling)
-    return Snapshot({**snapshot.nodes, **changed}, snapshot.namespaces) if changed else snapshot
+    return replace(snapshot, nodes={**snapshot.nodes, **changed}) if changed else snapshot

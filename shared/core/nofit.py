@@ -19,7 +19,7 @@ from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
 
-_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
+_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
 
 

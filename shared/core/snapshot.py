@@ -13,6 +13,7 @@ from shared.core.cards import Card, Inventory
 from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
+from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
 
@@ -92,10 +93,11 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every node by name, and the labels of every namespace (pod affinity selects by them)."""
+    """Every node by name, the labels of every namespace (pod affinity selects by them), and the storage."""
 
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    volumes: Volumes = NO_VOLUMES
 
     def __iter__(self) -> Iterator[NodeState]:
         return iter(self.nodes.values())

@@ -15,6 +15,8 @@ from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.snapshot import NO_CARDS, NodeState, Snapshot
 from shared.kube.gpunodes import GpuNode
+from shared.kube.quotas import Quotas
+from shared.kube.storage import Storage
 
 Listener: TypeAlias = Callable[[str], None]
 """Called with the name of a node, or the key of a pod, that changed or went."""
@@ -33,7 +35,7 @@ class Located:
 
 
 class Cluster:
-    """Nodes, their cards and ledgers, their pods, and namespace labels, kept current by the reflectors."""
+    """Nodes, their cards and ledgers, their pods, namespace labels, storage, quotas, kept current by the reflectors."""
 
     def __init__(self) -> None:
         self._states: dict[str, NodeState] = {}
@@ -45,12 +47,14 @@ class Cluster:
         self._entries_of: dict[tuple[str, str], set[str]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
+        self.storage = Storage()
+        self.quotas = Quotas()
         self._node_listeners: list[Listener] = []
         self._pod_listeners: list[Listener] = []
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; valid until the next await."""
-        return Snapshot(self._states, self._namespaces)
+        return Snapshot(self._states, self._namespaces, self.storage.volumes)
 
     def node(self, name: str) -> NodeState | None:
         return self._states.get(name)

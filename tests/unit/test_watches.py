@@ -86,9 +86,19 @@ async def test_the_choice_of_the_installation_reaches_every_node(served: Served)
 async def test_collections_that_are_not_listed_or_silent_for_long_are_named(served: Served) -> None:
     watches = Watches(served.client, Cluster(), exclusive=False)
     assert list(watches.behind(time.monotonic())) == [
-        f"{path} is not listed yet" for path in (paths.nodes(), paths.gpu_nodes(), paths.namespaces(), paths.pods())
+        f"{path} is not listed yet"
+        for path in (
+            paths.storage_classes(),
+            paths.volumes(),
+            paths.volume_claims(),
+            paths.resource_quotas(),
+            paths.nodes(),
+            paths.gpu_nodes(),
+            paths.namespaces(),
+            paths.pods(),
+        )
     ]
     async with watching(served) as (_, followed):
         late = list(followed.behind(time.monotonic() + FRESH_S + 1))
-        assert len(late) == 4
-        assert late[0].startswith(f"{paths.nodes()} was last heard ")
+        assert len(late) == 8
+        assert late[0].startswith(f"{paths.storage_classes()} was last heard ")
