@@ -13,11 +13,12 @@ from typing import Final
 
 from controller.reports import Report, Reports
 from controller.room import Needs, Room
-from controller.workloads import pod_of, refused_owner, wanted_pods
+from controller.workloads import pod_of, refused_owner
 from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
 from shared.core.snapshot import Snapshot
+from shared.core.wanted import wanted_pods
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster

@@ -59,8 +59,8 @@ class PodBuilder:
         self._metadata.setdefault("annotations", {})[key] = value
         return self
 
-    def owned_by(self, kind: str, name: str, uid: str) -> Self:
-        owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+    def owned_by(self, kind: str, name: str, uid: str, api_version: str = "apps/v1") -> Self:
+        owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
         self._metadata.setdefault("ownerReferences", []).append(owner)
         return self
 

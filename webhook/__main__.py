@@ -27,6 +27,7 @@ from webhook.app import Handlers
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
 from webhook.serving import ServingCertificate
+from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
 log = get_logger(__name__)
@@ -50,12 +51,14 @@ async def _serve(settings: WebhookSettings, stop: asyncio.Event) -> None:
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
-        refusals = RefusalReports(client, Owners(client, common.owner_kinds))
+        owners = Owners(client, common.owner_kinds)
+        refusals = RefusalReports(client, owners)
         mutator = Mutator(
             cluster,
             ledger,
+            TakeOver(client, cluster, owners, unix_time=_unix_time),
             new_id=_new_id,
-            unix_time=lambda: int(time.time()),
+            unix_time=_unix_time,
             runtime_class=settings.runtime_class,
         )
         handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
@@ -103,6 +106,10 @@ async def _before(stop: asyncio.Event, *conditions: Coroutine[Any, Any, object])
         ready.cancel()
         return False
     return True
+
+
+def _unix_time() -> int:
+    return int(time.time())
 
 
 def _new_id() -> str:

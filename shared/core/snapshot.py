@@ -81,6 +81,12 @@ class NodeState:
     def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
         return NodeState.of(self.facts, inventory, ledger, self.pods)
 
+    def without_entry(self, reservation: str) -> NodeState:
+        if reservation not in self.ledger:
+            return self
+        ledger = {other: entry for other, entry in self.ledger.items() if other != reservation}
+        return self.with_inventory(self.inventory, ledger)
+
     def with_pod(self, pod: PodFacts) -> NodeState:
         return NodeState.of(self.facts, self.inventory, self.ledger, {**self.pods, pod.key: pod})
 

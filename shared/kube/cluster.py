@@ -77,10 +77,27 @@ class Cluster:
 
     def unseen(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
         """The entries of an owner for which no pod has been seen and which this process does not hold itself."""
+        for reservation, located in self.entries_of(namespace, owner_hash):
+            if reservation not in self._carriers and reservation not in self._holds:
+                yield reservation, located
+
+    def entries_of(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
+        """All entries of an owner."""
         for reservation in sorted(self._entries_of.get((namespace, owner_hash), ())):
             located = self.locate(reservation)
-            if located is not None and reservation not in self._carriers and reservation not in self._holds:
+            if located is not None:
                 yield reservation, located
+
+    def is_held(self, reservation: str) -> bool:
+        """Whether this process has promised a pod under an id and has not seen it yet."""
+        return reservation in self._holds
+
+    def held_pods(self) -> Iterator[PodFacts]:
+        """The pods that this process has promised and not seen yet."""
+        for key in self._holds.values():
+            pod = self.pod(key)
+            if pod is not None:
+                yield pod
 
     def carriers(self, reservation: str) -> tuple[PodFacts, ...]:
         """The live pods that carry an id, oldest first."""
