@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from shared.core.cards import Inventory
 from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
@@ -133,16 +134,11 @@ class Cluster:
 
     def node_upserted(self, facts: NodeFacts) -> None:
         old = self._states.get(facts.name)
-        if old is not None:
+        if old is not None and old.facts.uid == facts.uid:
             self._states[facts.name] = old.with_facts(facts)
         else:
-            gpu_node = self._gpu_nodes.get(facts.name)
-            self._states[facts.name] = NodeState.of(
-                facts,
-                gpu_node.inventory if gpu_node else NO_CARDS,
-                gpu_node.ledger if gpu_node else {},
-                self._homeless.pop(facts.name, {}),
-            )
+            pods = self._homeless.pop(facts.name, {}) if old is None else old.pods
+            self._states[facts.name] = NodeState.of(facts, *self._cards_of(facts), pods)
         self._changed(facts.name)
 
     def node_deleted(self, name: str) -> None:
@@ -258,12 +254,17 @@ class Cluster:
             self.release(reservation)
 
     def _cards_changed(self, name: str) -> None:
-        gpu_node = self._gpu_nodes.get(name)
         state = self._states.get(name)
         if state is not None:
-            inventory, ledger = (gpu_node.inventory, gpu_node.ledger) if gpu_node else (NO_CARDS, {})
-            self._states[name] = state.with_inventory(inventory, ledger)
+            self._states[name] = state.with_inventory(*self._cards_of(state.facts))
         self._changed(name)
+
+    def _cards_of(self, facts: NodeFacts) -> tuple[Inventory, Mapping[str, Entry]]:
+        """The cards and the ledger of a node."""
+        gpu_node = self._gpu_nodes.get(facts.name)
+        if gpu_node is None or not gpu_node.is_of(facts.uid):
+            return NO_CARDS, {}
+        return gpu_node.inventory, gpu_node.ledger
 
     def _pod_changed(self, key: str, node: str) -> None:
         for listener in tuple(self._pod_listeners):
