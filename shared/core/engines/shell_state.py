@@ -18,6 +18,7 @@ class Scope:
         self._parameters = tuple(parameters)
         self._exported = set(variables)
         self._set_here: dict[str, Word] = {}
+        self._environment: dict[str, Word] | None = None
         self._put_in = 0
 
     @property
@@ -28,7 +29,9 @@ class Scope:
     @property
     def environment(self) -> dict[str, Word]:
         """What a program started now finds in its environment because of this text."""
-        return {name: word for name, word in self._set_here.items() if name in self._exported}
+        if self._environment is None:
+            self._environment = {name: word for name, word in self._set_here.items() if name in self._exported}
+        return self._environment
 
     def defines(self, name: str) -> bool:
         return name in self._values or self._parameter(name) is not None
@@ -45,9 +48,11 @@ class Scope:
     def assign(self, name: str, word: Word) -> None:
         self._values[name] = word.text if word.known else None
         self._set_here[name] = word
+        self._environment = None
 
     def export(self, name: str) -> None:
         self._exported.add(name)
+        self._environment = None
 
     def forget(self, name: str) -> None:
         """The variable has a value that only a running shell knows."""
