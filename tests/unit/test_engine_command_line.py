@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.core.containers import Container
 from shared.core.engines import EngineName, read_engine
 from tests.unit.model_servers import VLLM_IMAGE, engine_of, in_shell, serving
 
@@ -181,8 +182,8 @@ def test_servers_without_a_model_in_their_arguments(command: str) -> None:
         pytest.param(serving(""), id="no-image"),
     ],
 )
-def test_what_runs_no_server_is_no_engine(container: object) -> None:
-    assert read_engine(container) is None  # type: ignore[arg-type]
+def test_what_runs_no_server_is_no_engine(container: Container) -> None:
+    assert read_engine(container) is None
 
 
 @pytest.mark.parametrize(
@@ -203,10 +204,35 @@ def test_the_image_alone_tells_the_engine(image: str, fields: dict[str, list[str
     assert engine.tensor_parallel is None
 
 
+@pytest.mark.parametrize(
+    "container",
+    [
+        serving(command=["/start.py", "--token=s3cret"]),
+        serving(command=["sh", "/start.sh", "s3cret"]),
+        serving(command=["sh", "-c", "vllm serve m --api-key 's3cret"]),
+        serving(args=["m", "--api-key", "s3cret", "--unknown-token", "s3cret", "--other=s3cret"]),
+    ],
+)
+def test_secrets_are_not_shown(container: Container) -> None:
+    engine = engine_of(container)
+    assert engine.unread or not engine.hidden
+    assert "s3cret" not in repr(engine)
+
+
 def test_programs_that_start_each_other_without_end_are_not_followed() -> None:
     engine = engine_of(serving(command=["exec"] * 50 + ["vllm", "serve", "m"]))
     assert (engine.model, engine.hidden) == (None, True)
     assert "exec" in engine.unread
+
+
+def test_one_text_with_a_reference_that_nobody_set() -> None:
+    engine = engine_of(serving(command=["vllm serve $(MODEL) -tp 2"]))
+    assert (engine.model, engine.tensor_parallel, engine.unread) == (None, 2, ("model $(MODEL)",))
+
+
+def test_flags_may_be_lost_in_a_quote_that_is_not_closed() -> None:
+    engine = in_shell("vllm serve m --seed '1 -tp 2")
+    assert (engine.model, engine.tensor_parallel, engine.hidden) == ("m", None, True)
 
 
 def test_shells_in_shells_are_followed_up_to_a_number() -> None:

@@ -192,8 +192,8 @@ def test_the_default_of_another_engine_is_told() -> None:
     assert advice.warnings == (
         (
             "container tgi: --cuda-memory-fraction is not set and Text Generation Inference's default of 1 would take "
-            "80 GB of a share of 16 GB; set it to the part of the card that is in use once this server runs, or ask for "
-            "a whole card"
+            "80 GB of a share of 16 GB; set it to the part of the card that is in use once this server runs, or ask "
+            "for a whole card"
         ),
     )
 

@@ -159,11 +159,12 @@ def test_no_parameters_are_no_words() -> None:
     assert words_of('a "$@"') == [["a"]]
 
 
-@pytest.mark.parametrize("text", ["a 'b", 'a "b', "a $(b", "a ${b", 'a "$(b'])
-def test_what_is_not_closed_is_told(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "sign"), [("a 'b", "'"), ('a "b', '"'), ("a $(b", "("), ("a ${b", "{"), ('a "$(b', "(")]
+)
+def test_what_is_not_closed_is_told(text: str, sign: str) -> None:
     script = read_script(text, {})
-    assert script.unread
-    assert script.unread[0].startswith("unclosed ")
+    assert script.unread[0] == f"everything behind a {sign} that is not closed"
     assert not script.commands[0].words[1].known
 
 

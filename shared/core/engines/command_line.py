@@ -102,7 +102,7 @@ class _Taken:
             yield from self._script(shell[0].text, shell[1], env, depth)
         elif basename(words[0]) == "eval":
             yield from self._script(" ".join(word.text for word in words[1:]), (), env, depth)
-        elif _is_one_text(words) and words[0].known:
+        elif _is_one_text(words):
             yield from self._script(words[0].text, (), env, depth)
         elif wrapped := unwrapped(words):
             yield from self.apart(wrapped[1], {**env, **wrapped[0]}, plain=plain, depth=depth + 1)
@@ -123,7 +123,9 @@ class _Taken:
         script = read_script(text, variables, parameters)
         self._unread.extend(script.unread)
         for command in script.commands:
-            yield from self.apart(command.words, {**env, **command.env}, plain=False, depth=depth + 1)
+            yield from self.apart(
+                command.words, {**env, **command.env} if env else command.env, plain=False, depth=depth + 1
+            )
 
 
 def _runs_its_arguments(words: Sequence[Word]) -> bool:

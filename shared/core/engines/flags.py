@@ -14,7 +14,7 @@ from shared.core.engines.words import Word
 _NEGATIVE = re.compile(r"-(?:[0-9]+\.?|[0-9]*\.[0-9]+)\Z")
 _MOST_WORDS = 4096
 _BOOLEAN = frozenset({"true", "false"})
-_MODEL_VARIABLE = re.compile(r"\$\{?[A-Za-z0-9_]*MODEL", re.IGNORECASE)
+_MODEL_VARIABLE = re.compile(r"\$[{(]?[A-Za-z0-9_]*MODEL", re.IGNORECASE)
 
 
 @dataclass(slots=True)

@@ -40,15 +40,15 @@ class Basis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryRule:
-    """How one engine takes memory: `setting` is what limits it, `advice` what to do with it where we cannot."""
+    """How one engine takes memory: `setting` is what limits it, `advice` what to do with it where no value is known."""
 
     basis: Basis
     setting: str
-    advice: str
+    advice: str = ""
 
 
 RULES: dict[EngineName, MemoryRule] = {
-    EngineName.VLLM: MemoryRule(Basis.TOTAL, "--gpu-memory-utilization", "write it into the command line"),
+    EngineName.VLLM: MemoryRule(Basis.TOTAL, "--gpu-memory-utilization"),
     EngineName.SGLANG: MemoryRule(
         Basis.FREE_BEFORE_LOAD, "--mem-fraction-static", "set it so that weights and cache stay within the share"
     ),

@@ -139,7 +139,9 @@ class _CommandReader(WordReader):
     def _end_command(self, operator: str) -> None:
         first = self._words[0].text if self._words else ""
         if self._words:
-            self.commands.append(Command(tuple(self._words), {**self.scope.environment, **self._prefix}))
+            inherited = self.scope.environment
+            env = {**inherited, **self._prefix} if self._prefix else inherited
+            self.commands.append(Command(tuple(self._words), env))
         else:
             for name, word in self._prefix.items():
                 self.assign(name, word)
