@@ -203,14 +203,7 @@ def _advice(refusal: NoFit) -> str:
         case Reason.ACCEL_VERSION_UNMET:
             return f"update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})"
     if not refusal.usable_nodes:
-        if not refusal.excluded:
-            return "add a node with a card"
-        if refusal.unsupported:
-            return "add a node with a card that this version places"
-        if refusal.misnamed:
-            return "remove spec.nodeName or name a node with cards"
-        here = "bring an excluded node back" if waits else "let the pod tolerate and select an excluded node"
-        return f"{here}, or add a node that it may use"
+        return _advice_without_nodes(refusal)
     if _is_shut(refusal):
         return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
     if refusal.every_container_alone and not waits:
@@ -223,6 +216,20 @@ def _advice(refusal: NoFit) -> str:
     if _is_out_of_service(refusal):
         return "bring that card back, or add one"
     return f"ask for less ({names.VRAM}), stop a model that is no longer used, or add a card"
+
+
+def _advice_without_nodes(refusal: NoFit) -> str:
+    """What a person can do where no node with cards is left."""
+    if not refusal.excluded:
+        return "add a node with a card"
+    if refusal.unsupported:
+        return "add a node with a card that this version places"
+    if refusal.misnamed:
+        return "remove spec.nodeName or name a node with cards"
+    if refusal.narrowed:
+        return f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
+    here = "bring an excluded node back" if refusal.can_wait else "let the pod tolerate and select an excluded node"
+    return f"{here}, or add a node that it may use"
 
 
 def _nodes_it_may_use(count: int) -> str:

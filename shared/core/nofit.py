@@ -41,7 +41,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_cards(state, demand)]
+    of_vendor = replace(demand, only=None)
+    right_vendor = [state for state in usable if _has_cards(state, of_vendor)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -54,7 +55,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_cards(state, demand):
+        if not _has_cards(state, of_vendor):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -72,10 +73,11 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
+    right_cards = [state for state in right_version if not out.count(state, _without_its_choice(state, demand))]
 
-    open_nodes = [state for state in right_version if not out.count(state, load_exclusions(state, constraints, peers))]
+    open_nodes = [state for state in right_cards if not out.count(state, load_exclusions(state, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
-    considered = open_nodes or right_version
+    considered = open_nodes or right_cards
     ask, alone = _hardest(considered, demand)
     best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
     attempts = _attempts(considered, ask, demand, best_node)
@@ -86,11 +88,12 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         every_container_alone=alone and bool(open_nodes),
         attempts=attempts,
         best_node=best_node,
-        usable_nodes=len(right_version),
+        usable_nodes=len(right_cards),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
+        narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, attempts, constraints.namespace),
         can_wait=can_wait,
     )
@@ -130,11 +133,16 @@ def _unsupported(state: NodeState) -> Sequence[str]:
 
 
 def _suits(card: Card, demand: Demand) -> bool:
-    return demand.vendor in (None, card.vendor) and card.unsupported is None
+    return demand.suits(card) and card.unsupported is None
 
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
     return any(_suits(card, demand) for card in state.inventory.cards)
+
+
+def _without_its_choice(state: NodeState, demand: Demand) -> Sequence[str]:
+    """What keeps a pod that chooses among cards from a node where none is of its choice; empty if one is."""
+    return () if _has_cards(state, demand) else (f"without a card {demand.only}",)
 
 
 def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
@@ -265,7 +273,10 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
         inventory = state.inventory
-        kind = inventory.exclusive, tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
+        kind = (
+            inventory.exclusive,
+            tuple((card.vendor, card.budget_gb, card.unsupported, demand.admits(card)) for card in inventory.cards),
+        )
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue
         allocatable = state.facts.allocatable
