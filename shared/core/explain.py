@@ -243,7 +243,7 @@ def _advice(refusal: NoFit) -> str:
         case Reason.ACCEL_VERSION_UNMET:
             return f"update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})"
     if not refusal.usable_nodes:
-        return _advice_without_nodes(refusal)
+        return _advice_without_a_node(refusal)
     if _is_shut(refusal):
         return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
     if refusal.every_container_alone and not waits:
@@ -252,6 +252,22 @@ def _advice(refusal: NoFit) -> str:
         more = "free cards of one node" if waits else "add a node with more of them"
         return f"ask for fewer cards ({names.GPUS}), for less on each ({names.VRAM}), or {more}"
     return _advice_on_a_card(refusal.attempts[0])
+
+
+def _advice_without_a_node(refusal: NoFit) -> str:
+    if not refusal.excluded:
+        return "add a node with a card"
+    if refusal.unsupported:
+        declare = "declare the size of its cards, or " if refusal.undeclared else ""
+        return f"{declare}add a node with a card that this version places"
+    if refusal.partitions_only:
+        return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
+    if refusal.misnamed:
+        return "remove spec.nodeName or name a node with cards"
+    if refusal.narrowed:
+        return f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
+    here = "bring an excluded node back" if refusal.can_wait else "let the pod tolerate and select an excluded node"
+    return f"{here}, or add a node that it may use"
 
 
 def _advice_on_a_card(nearest: CardAttempt) -> str:
@@ -267,23 +283,6 @@ def _advice_on_a_card(nearest: CardAttempt) -> str:
     if nearest.too_small:
         return f"{less}, or add a larger card"
     return f"{less}, stop a model that is no longer used, or add a card"
-
-
-def _advice_without_nodes(refusal: NoFit) -> str:
-    """What a person can do where no node with cards is left."""
-    if not refusal.excluded:
-        return "add a node with a card"
-    if refusal.unsupported:
-        declare = "declare the size of its cards, or " if refusal.undeclared else ""
-        return f"{declare}add a node with a card that this version places"
-    if refusal.partitions_only:
-        return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
-    if refusal.misnamed:
-        return "remove spec.nodeName or name a node with cards"
-    if refusal.narrowed:
-        return f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
-    here = "bring an excluded node back" if refusal.can_wait else "let the pod tolerate and select an excluded node"
-    return f"{here}, or add a node that it may use"
 
 
 def _nodes_it_may_use(count: int) -> str:

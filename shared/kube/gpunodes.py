@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.core.accel import Version, parse_version
-from shared.core.cards import Card, CardClass, Inventory, Vendor
+from shared.core.cards import MIB_PER_GB, Card, CardClass, Inventory, Vendor
 from shared.core.device_use import parse_slots
 from shared.core.ledger import Entry, Summary, decode_all
 
@@ -25,6 +25,12 @@ class GpuNode:
     ledger: Mapping[str, Entry]
     broken: tuple[str, ...]
     summary: Mapping[str, Any]
+    node_uids: frozenset[str] = frozenset()
+    """The uids of the Nodes that own it: one, unless it was just handed on."""
+
+    def is_of(self, node_uid: str) -> bool:
+        """Whether it speaks of this Node, and not of an earlier one of its name that Kubernetes has yet to clean up."""
+        return not self.node_uids or node_uid in self.node_uids
 
 
 def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
@@ -48,6 +54,9 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
         ledger=entries,
         broken=broken,
         summary=status.get("summary") or {},
+        node_uids=frozenset(
+            owner["uid"] for owner in metadata.get("ownerReferences") or () if owner.get("kind") == "Node"
+        ),
     )
 
 
@@ -69,14 +78,15 @@ def _cards(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Card, ..
 
 
 def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
+    size_gb = _size_gb(raw, wish)
     return Card(
         index=raw["index"],
         uuid=raw["uuid"],
         model=raw.get("model") or "",
         vendor=Vendor(raw["vendor"]),
         card_class=CardClass(raw.get("class") or CardClass.DISCRETE),
-        memory_mib=raw.get("memoryMiB") or 0,
-        budget_gb=max(0, _size_gb(raw, wish) - wish.get("headroomGB", 0)),
+        memory_mib=raw.get("memoryMiB") or size_gb * MIB_PER_GB,
+        budget_gb=max(0, size_gb - wish.get("headroomGB", 0)),
         healthy=raw.get("healthy", True) and not wish.get("cordoned", False),
         foreign_gb=raw.get("foreignGB") or 0,
         partitioned=raw.get("partitioned", False),

@@ -33,6 +33,15 @@ def test_the_mode_of_a_node_beats_that_of_the_installation(mode: str | None, ins
     assert gpu_node(_raw(spec), exclusive=installed).inventory.exclusive is exclusive
 
 
+def test_the_nodes_that_own_it_are_read_and_no_other_owners() -> None:
+    raw = _raw({})
+    raw["metadata"]["ownerReferences"] = [{"kind": "Node", "uid": "a"}, {"kind": "Cluster", "uid": "b"}]
+    read = gpu_node(raw, exclusive=False)
+    assert read.is_of("a")
+    assert not read.is_of("b")
+    assert gpu_node(_raw({}), exclusive=False).is_of("any")
+
+
 @pytest.mark.parametrize(
     ("wish", "budget_gb", "healthy"),
     [
@@ -110,7 +119,7 @@ def test_the_cards_that_other_plugins_gave_to_pods_are_read_and_what_is_no_list_
 def test_what_is_not_said_of_a_card_is_the_ordinary_case() -> None:
     raw = {"index": 0, "uuid": "GPU-0", "vendor": "nvidia", "budgetGB": 16}
     assert _read(cards=[raw]).inventory.cards == (
-        Card(0, "GPU-0", "", Vendor.NVIDIA, CardClass.DISCRETE, 0, 16, healthy=True, foreign_gb=0),
+        Card(0, "GPU-0", "", Vendor.NVIDIA, CardClass.DISCRETE, 16384, 16, healthy=True, foreign_gb=0),
     )
 
 
