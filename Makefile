@@ -58,7 +58,7 @@ test: binaries ## Everything that has to pass
 		test -f build/unit.passed && exit $$e2e
 
 .PHONY: unit
-unit: $(STAMP) ## Unit, property and contract tests, with the coverage of the core
+unit: binaries ## Unit, property and contract tests, with the coverage of the core
 	$(BIN)/python -m pytest tests/unit tests/property tests/contract -m "not e2e" \
 		--cov --cov-branch --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
 
