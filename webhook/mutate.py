@@ -28,9 +28,11 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
+from webhook.cautions import cautions
 from webhook.marks import (
     booked_shares,
     is_marked,
@@ -116,7 +118,8 @@ class Mutator:
             assert state is not None
             if request.dry_run:
                 break
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking)
+            memory = memory_mib(constraints.requests) if state.memory is not None else 0
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
             try:
@@ -136,8 +139,8 @@ class Mutator:
                 break
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
-        warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
-        return Admitted(tuple(patch.ops), warnings, reservation, verdict.node)
+        warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
+        return Admitted(tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings), reservation, verdict.node)
 
     def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:
         """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile."""

@@ -140,14 +140,16 @@ class Ledger:
             state = state.without_pod(self._cluster.hold_key(wish.reservation))
         still_open: list[_Wish] = []
         taken: Shares = ()
+        taken_mib = 0
         for wish in batch:
             together = merge_shares((*taken, *wish.entry.shares))
+            together_mib = taken_mib + wish.entry.memory_mib
             if known.ledger.get(wish.reservation) == wish.entry:
                 wish.outcome = True
-            elif not fits(state, together) or not wish.is_still_right():
+            elif not fits(state, together, together_mib) or not wish.is_still_right():
                 wish.outcome = False
             else:
-                taken = together
+                taken, taken_mib = together, together_mib
                 still_open.append(wish)
         return still_open
 
