@@ -16,7 +16,7 @@ NAME ?= dev
 WEBHOOKS ?= 1
 IMAGE ?= placement-operator:0.1.0
 PYTEST_ARGS ?=
-CASES ?= tests/cases/open
+CASES ?= tests/cases
 
 define CHECK_PYTHON
 @command -v "$(PYTHON)" >/dev/null || { \
