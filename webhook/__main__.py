@@ -28,6 +28,7 @@ from webhook.app import Handlers
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
 from webhook.serving import ServingCertificate
+from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
 log = get_logger(__name__)
@@ -60,12 +61,14 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
-        refusals = RefusalReports(client, Owners(client, common.owner_kinds))
+        owners = Owners(client, common.owner_kinds)
+        refusals = RefusalReports(client, owners)
         mutator = Mutator(
             cluster,
             ledger,
+            TakeOver(client, cluster, owners, unix_time=_unix_time),
             new_id=_new_id,
-            unix_time=lambda: int(time.time()),
+            unix_time=_unix_time,
             runtime_class=settings.runtime_class,
         )
         handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
@@ -113,6 +116,10 @@ async def _before(stop: asyncio.Event, *conditions: Coroutine[Any, Any, object])
         ready.cancel()
         return False
     return True
+
+
+def _unix_time() -> int:
+    return int(time.time())
 
 
 def _new_id() -> str:

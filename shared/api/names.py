@@ -112,6 +112,20 @@ NODE_NAME_FIELD: Final = "metadata.name"
 TAINT_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+"""The provisioner of storage classes whose volumes an admin makes."""
+CLAIM_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+"""The annotation by which a claim named its class before it had a field for it."""
+CLAIM_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 _CARD_RESOURCE = re.compile(re.escape(CARD_RESOURCE_PREFIX) + r"(0|[1-9][0-9]{0,2})\Z")
 

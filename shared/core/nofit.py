@@ -29,7 +29,7 @@ from shared.core.special_cards import (
     suits,
 )
 
-_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
+_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
 
 

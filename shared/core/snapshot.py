@@ -15,6 +15,7 @@ from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
+from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
 
@@ -95,6 +96,12 @@ class NodeState:
     def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
         return NodeState.of(self.facts, inventory, ledger, self.pods)
 
+    def without_entry(self, reservation: str) -> NodeState:
+        if reservation not in self.ledger:
+            return self
+        ledger = {other: entry for other, entry in self.ledger.items() if other != reservation}
+        return self.with_inventory(self.inventory, ledger)
+
     def with_pod(self, pod: PodFacts) -> NodeState:
         return NodeState.of(self.facts, self.inventory, self.ledger, {**self.pods, pod.key: pod})
 
@@ -107,10 +114,11 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every node by name, and the labels of every namespace (pod affinity selects by them)."""
+    """Every node by name, the labels of every namespace (pod affinity selects by them), and the storage."""
 
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    volumes: Volumes = NO_VOLUMES
 
     def __iter__(self) -> Iterator[NodeState]:
         return iter(self.nodes.values())

@@ -25,6 +25,12 @@ class GpuNode:
     ledger: Mapping[str, Entry]
     broken: tuple[str, ...]
     summary: Mapping[str, Any]
+    node_uids: frozenset[str] = frozenset()
+    """The uids of the Nodes that own it: one, unless it was just handed on."""
+
+    def is_of(self, node_uid: str) -> bool:
+        """Whether it speaks of this Node, and not of an earlier one of its name that Kubernetes has yet to clean up."""
+        return not self.node_uids or node_uid in self.node_uids
 
 
 def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
@@ -48,6 +54,9 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
         ledger=entries,
         broken=broken,
         summary=status.get("summary") or {},
+        node_uids=frozenset(
+            owner["uid"] for owner in metadata.get("ownerReferences") or () if owner.get("kind") == "Node"
+        ),
     )
 
 

@@ -304,7 +304,7 @@ def selects_node(pod: Json, node: Json) -> bool:
     if not (pod["spec"].get("nodeSelector") or {}).items() <= labels.items():
         return False
     affinity = pod["spec"]["affinity"].get("nodeAffinity")
-    if affinity is None:
+    if affinity is None or REQUIRED not in affinity:
         return True
     for term in affinity[REQUIRED]["nodeSelectorTerms"]:
         by_label, by_field = term.get("matchExpressions") or [], term.get("matchFields") or []

@@ -33,6 +33,15 @@ def test_the_mode_of_a_node_beats_that_of_the_installation(mode: str | None, ins
     assert gpu_node(_raw(spec), exclusive=installed).inventory.exclusive is exclusive
 
 
+def test_the_nodes_that_own_it_are_read_and_no_other_owners() -> None:
+    raw = _raw({})
+    raw["metadata"]["ownerReferences"] = [{"kind": "Node", "uid": "a"}, {"kind": "Cluster", "uid": "b"}]
+    read = gpu_node(raw, exclusive=False)
+    assert read.is_of("a")
+    assert not read.is_of("b")
+    assert gpu_node(_raw({}), exclusive=False).is_of("any")
+
+
 @pytest.mark.parametrize(
     ("wish", "budget_gb", "healthy"),
     [

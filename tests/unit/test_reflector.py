@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,9 +88,12 @@ async def reflecting(
     project: Callable[[Json], str] = size,
     pace: Pace = FAST,
     label_selector: str = "",
+    optional: bool = False,
 ) -> AsyncIterator[Reflector[str]]:
     """A reflector of all pods that runs while the block does."""
-    reflector = Reflector(served.client, paths.pods(), project, handler, label_selector=label_selector, pace=pace)
+    reflector = Reflector(
+        served.client, paths.pods(), project, handler, label_selector=label_selector, optional=optional, pace=pace
+    )
     running = asyncio.create_task(reflector.run())
     try:
         yield reflector
@@ -411,3 +416,21 @@ async def test_the_age_says_how_long_the_server_has_been_silent(served: Served) 
     await eventually(lambda: (reflector.last_contact or 0.0) > first)
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_an_optional_collection_that_may_not_be_seen_counts_as_empty_until_it_may(served: Served) -> None:
+    put(served.server.objects, "one", size="s")
+    served.server.fail(faults.respond(403))
+    quick = replace(FAST, watch_s=0.05)
+    async with reflecting(served, Told(), pace=quick, optional=True) as reflector:
+        await reflector.synced.wait()
+        assert not reflector.store
+        assert reflector.age_s(time.monotonic()) < 60
+        await eventually(lambda: "team/one" in reflector.store)
+
+
+async def test_any_other_collection_is_waited_for(served: Served) -> None:
+    served.server.fail(faults.respond(403), times=1000)
+    async with reflecting(served, Told()) as reflector:
+        await eventually(lambda: lists(served) > 3)
+        assert not reflector.synced.is_set()
