@@ -30,7 +30,7 @@ def refuse_disagreement(pod: Mapping[str, Any], node: str, inventory: Inventory)
     """Raises `InvalidRequest` where a pod placed on `node` asks, requests or shows what the placement did not give."""
     containers = read_containers(pod)
     booked = _booked(pod, node, inventory)
-    refuse_foreign_words(_annotations(pod), containers)
+    refuse_foreign_words(containers)
     _refuse_later_asks(containers)
     _refuse_other_devices(containers, booked, inventory.injection)
     _refuse_other_asks(pod, booked, inventory)
@@ -122,7 +122,7 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     """
     annotations = _annotations(pod)
     named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
-    concerned = {*booked, *named, annotations.get(names.CONTAINER)}
+    concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
     remembered = _remembered_limits(pod)
     spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
     for container in read_containers(pod):

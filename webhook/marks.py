@@ -10,15 +10,13 @@ from shared.core.containers import mapping, read_containers, texts
 from shared.core.demand import REPLACED_RESOURCES
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Shares, is_id, merge_shares
+from webhook.devices import DEVICE_VARIABLES
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import unpin
 from webhook.placed_record import read_record
 
 CONTAINER_LISTS = ("initContainers", "containers")
 RESOURCE_LISTS = ("limits", "requests")
-DEVICE_VARIABLES = frozenset({
-    names.NVIDIA_VISIBLE_DEVICES, names.CUDA_VISIBLE_DEVICES, names.ROCR_VISIBLE_DEVICES,
-})  # fmt: skip
 
 
 def reservation_of(pod: Mapping[str, Any]) -> str | None:

@@ -32,6 +32,7 @@ from shared.core.refusal import Invalid, NoFit
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
+from webhook.cautions import cautions
 from webhook.marks import (
     booked_shares,
     is_marked,
@@ -148,8 +149,8 @@ class Mutator:
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
         warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
-        notes = notices(self._cluster, constraints, patch.pod, verdict.node)
-        return Admitted(tuple(patch.ops), (*warnings, *notes), reservation, verdict.node)
+        notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
+        return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
 
     async def _leave(self, node: str, reservation: str, deadline: float) -> None:
         """Ends an earlier attempt that the new one replaces on another node; if that fails, it runs out by itself."""

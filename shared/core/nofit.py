@@ -41,7 +41,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_cards(state, demand)]
+    right_vendor = [state for state in usable if _has_vendor(state, demand)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -54,7 +54,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_cards(state, demand):
+        if not _has_vendor(state, demand):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -72,10 +72,14 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
+    right_cards = [state for state in right_version if _has_cards(state, demand)]
+    for state in right_version:
+        if not _has_cards(state, demand):
+            out.count(state, [f"without a card {demand.only}"])
 
-    open_nodes = [state for state in right_version if not out.count(state, load_exclusions(state, constraints, peers))]
+    open_nodes = [state for state in right_cards if not out.count(state, load_exclusions(state, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
-    considered = open_nodes or right_version
+    considered = open_nodes or right_cards
     ask, alone = _hardest(considered, demand)
     best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
     attempts = _attempts(considered, ask, demand, best_node)
@@ -86,11 +90,12 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         every_container_alone=alone and bool(open_nodes),
         attempts=attempts,
         best_node=best_node,
-        usable_nodes=len(right_version),
+        usable_nodes=len(right_cards),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
+        narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, attempts, constraints.namespace),
         can_wait=can_wait,
     )
@@ -131,6 +136,12 @@ def _unsupported(state: NodeState) -> Sequence[str]:
 
 def _suits(card: Card, demand: Demand) -> bool:
     return demand.suits(card) and card.unsupported is None
+
+
+def _has_vendor(state: NodeState, demand: Demand) -> bool:
+    """Whether a node has cards of the vendor that the demand means, its own choice among them aside."""
+    of_vendor = replace(demand, only=None)
+    return any(_suits(card, of_vendor) for card in state.inventory.cards)
 
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
@@ -265,7 +276,10 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
         inventory = state.inventory
-        kind = inventory.exclusive, tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
+        kind = (
+            inventory.exclusive,
+            tuple((card.vendor, card.budget_gb, card.unsupported, demand.admits(card)) for card in inventory.cards),
+        )
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue
         allocatable = state.facts.allocatable
