@@ -24,6 +24,7 @@ _CONFIGURATION: Final = frozenset({
     "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
+_POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ALLOCATABLE: Final = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 _OLD_S: Final = 3600.0
@@ -226,7 +227,14 @@ class World:
         labels = {"kubernetes.io/metadata.name": name}
         if name in self.cluster["optedInNamespaces"]:
             labels[names.NAMESPACE_LABEL] = names.MODE_ENABLED
+            if self.cluster.get("podSecurity"):
+                labels[_POD_SECURITY] = self.cluster["podSecurity"]
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        if name in self.cluster["optedInNamespaces"] and self.cluster.get("resourceQuota"):
+            hard = _texts(self.cluster["resourceQuota"])
+            metadata = {"name": "case", "namespace": name}
+            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+            self.put({**quota, "status": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")
