@@ -141,7 +141,7 @@ class World:
         given = self._nodes.get(name, {"name": name})
         self.put(_node(given))
         if not self.cluster["managed"]:
-            self.agents[name] = Agent(name, exclusive=not self.cluster["gpuSharing"])
+            self.agents[name] = Agent(_node(given), exclusive=not self.cluster["gpuSharing"])
             self.look(name, gpus)
 
     def add_serving_secret(self, named: Json, authority: Authority, host: str) -> None:
