@@ -108,6 +108,7 @@ class World:
         found = {("Pod", pod["name"]) for pod in given["pods"]} | {("Node", node["name"]) for node in given["nodes"]}
         for raw in (*owners_of(self.case["when"]), *(step.get("object") or {} for step in steps_of(self.case["when"]))):
             found.add((str(raw.get("kind")), str((raw.get("metadata") or {}).get("name"))))
+        found |= {("Node", step["node"]) for step in steps_of(self.case["when"]) if "node" in step}
         return found
 
     def all(self, path: str) -> list[Json]:
