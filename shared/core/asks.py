@@ -35,6 +35,7 @@ class Source(StrEnum):
     ANNOTATION = "annotation"
     RESOURCE = "resource"
     VENDOR_COUNT = "vendor-count"
+    UNITS = "vendor-units"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from shared.core.unit_kinds import UnitKind
+
 MIB_PER_GB = 1024
 """A GB here is 1024 MiB, the unit nvidia-smi and the engines print."""
 
@@ -67,13 +69,16 @@ class Inventory:
     """The cards of one node and what their drivers can do, as its `GPUNode` publishes them.
 
     `accel` maps a runtime (`cuda`, `rocm`) to the highest version the node's driver serves. `exclusive` means that a
-    card goes to one pod at a time, whatever it asks.
+    card goes to one pod at a time, whatever it asks. `kinds` are the vendor's resources that book the cards where no
+    agent of ours runs. `served_by_us` means that the admin has said how the product is to give the cards away.
     """
 
     cards: tuple[Card, ...] = ()
     accel: tuple[tuple[str, tuple[int, ...]], ...] = ()
     injection: str = "env"
     exclusive: bool = False
+    kinds: tuple[UnitKind, ...] = ()
+    served_by_us: bool = False
 
     def card(self, index: int) -> Card | None:
         """The card in slot `index`, if there is one."""

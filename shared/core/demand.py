@@ -22,9 +22,16 @@ from shared.core.foreign_words import refuse_foreign_words
 from shared.core.init_containers import fold_init_containers
 from shared.core.invalid import InvalidRequest
 from shared.core.misspelt import refuse_misspelt
+from shared.core.unit_asks import UnitAsk, read_unit_asks
+from shared.core.units import is_unit, vendor_of
 
 REPLACED_RESOURCES = frozenset({names.VRAM, names.GPUS, *VENDOR_RESOURCES})
 """What a placed pod no longer asks of its node: its shares of cards stand in their place."""
+
+
+def is_booked(resource: str) -> bool:
+    """Whether a placement books this resource itself, so that it is none of the node's other resources."""
+    return resource in REPLACED_RESOURCES or is_unit(resource)
 
 
 class Policy(StrEnum):
@@ -37,24 +44,31 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Everything a pod asks: GB per card and number of cards by container, vendor, accelerator version, policy."""
+    """Everything a pod asks: GB per card and number of cards by container, vendor, accelerator version, policy.
+
+    `units` are asks for units of a vendor's resource, which pass through. `own` are the vendor's resources that
+    containers name themselves for cards, with their counts, and `roles` the containers in the order of the pod.
+    """
 
     asks: tuple[Ask, ...]
     vendor: Vendor | None = None
     accel: AccelRequirement | None = None
     policy: Policy = Policy.BINPACK
+    units: tuple[UnitAsk, ...] = ()
+    own: tuple[tuple[str, str, int], ...] = ()
+    roles: tuple[tuple[str, Role], ...] = ()
 
     @property
     def cards(self) -> int:
-        """The most cards that one container needs."""
-        return max(ask.count for ask in self.asks)
+        """The most cards, or units of one resource, that one container needs."""
+        return max([*(ask.count for ask in self.asks), *(unit.count for unit in self.units)])
 
     def suits(self, card: Card) -> bool:
         """Whether a card is of a kind that the pod may have, whatever room it has."""
         return self.vendor in (None, card.vendor)
 
     def __str__(self) -> str:
-        return " and ".join(_words(ask, self.vendor) for ask in self.asks)
+        return " and ".join([*(_words(ask, self.vendor) for ask in self.asks), *map(str, self.units)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +94,24 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
 
     counts = vendor_counts(containers)
     asks = read_asks(annotations, containers, counts)
-    asking = {ask.container for ask in asks}
-    _refuse_unbooked_devices(containers, asking, counts)
-    hidden = tuple(each.name for each in containers if counts[each.name] and each.name not in asking)
-    if not asks:
+    read_units = read_unit_asks(containers, asks, counts)
+    units = tuple(unit for unit in read_units if unit.count)
+    asking = {ask.container for ask in asks} | {unit.container for unit in units}
+    zero = {unit.container for unit in read_units} | {name for name, count in counts.items() if count}
+    _refuse_unbooked_devices(containers, asking, zero)
+    hidden = tuple(each.name for each in containers if each.name in zero and each.name not in asking)
+    if not asks and not units:
         _refuse_lone_details(annotations)
         return ReadPod(containers, None, hidden)
     accel = _accel(annotations)
     demand = Demand(
-        asks=fold_init_containers(asks, containers),
-        vendor=_vendor(annotations, containers, counts, asking, accel),
+        asks=fold_init_containers(asks, containers) if asks else (),
+        vendor=_vendor(annotations, containers, counts, asking, units, accel),
         accel=accel,
         policy=_policy(annotations),
+        units=units,
+        own=tuple((name, resource, n) for name, count in counts.items() for resource, n in count.items() if n),
+        roles=tuple((each.name, each.role) for each in containers),
     )
     return ReadPod(containers, demand, hidden)
 
@@ -101,6 +121,7 @@ def _vendor(
     containers: Sequence[Container],
     counts: VendorCounts,
     asking: set[str],
+    units: Sequence[UnitAsk],
     accel: AccelRequirement | None,
 ) -> Vendor | None:
     """The one vendor that the pod's words mean, or None if any will do. CUDA means NVIDIA, ROCm means AMD."""
@@ -121,6 +142,7 @@ def _vendor(
                 for resource, count in counts[container.name].items()
                 if count
             ]
+    found += [(unit.field, str(unit.count), vendor_of(unit.resource)) for unit in units]
     for field, text, vendor in found[1:]:
         first_field, first_text, first = found[0]
         if vendor is not first:
@@ -159,13 +181,13 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
             )
 
 
-def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], counts: VendorCounts) -> None:
+def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], zero: set[str]) -> None:
     """Refuses a container that would see cards that nothing is booked on.
 
     One that asks, or asks for zero, has the variable set for it; so has an init container of a pod that asks.
     """
     for container in containers:
-        if container.name in asking or counts[container.name] or (asking and container.role is Role.INIT):
+        if container.name in asking or container.name in zero or (asking and container.role is Role.INIT):
             continue
         if container.visible_devices is not None:
             raise InvalidRequest(

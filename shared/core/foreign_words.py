@@ -15,7 +15,7 @@ _FIX = f"ask with the annotation {names.VRAM} (GB per card) and {names.GPUS} ins
 
 
 def refuse_foreign_words(annotations: Mapping[str, str], containers: Sequence[Container]) -> None:
-    """Raises `InvalidRequest` where a pod asks in HAMi's, KAI's or MIG's words, or for a GPU we have no class for."""
+    """Raises `InvalidRequest` where a pod asks in HAMi's or KAI's words, or for a GPU we have no class for."""
     for key in sorted(names.HAMI_ANNOTATIONS | names.KAI_ANNOTATIONS):
         if key in annotations:
             raise InvalidRequest(f"metadata.annotations[{key}]", annotations[key], "is not read by this version", _FIX)
@@ -27,8 +27,4 @@ def refuse_foreign_words(annotations: Mapping[str, str], containers: Sequence[Co
 
 
 def _is_foreign(resource: str) -> bool:
-    return (
-        resource in names.HAMI_RESOURCES
-        or resource == names.NVIDIA_GPU_SHARED
-        or resource.startswith((names.NVIDIA_MIG_PREFIX, names.INTEL_GPU_PREFIX))
-    )
+    return resource in names.HAMI_RESOURCES or resource.startswith(names.INTEL_GPU_PREFIX)

@@ -9,15 +9,24 @@ from dataclasses import dataclass, field, replace
 
 from shared.core.accel import spell
 from shared.core.asks import Ask
-from shared.core.card_choice import CardSearch, accel_met, request_on
+from shared.core.card_choice import accel_met, request_on
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.filters import Exclusion, load_exclusions, node_exclusions
 from shared.core.holders import holders_of
+from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.unit_nofit import (
+    lacks_sharing,
+    nearest_kind,
+    nearest_units,
+    scarce_units,
+    size_unknown,
+    vendors_of_kinds,
+)
 
 _PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
 """States of a node that end by themselves, so that waiting can help."""
@@ -29,7 +38,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     A node is usable if nothing about the node itself keeps the pod away (readiness, cordon, taints, selectors). Vendor
     and version are judged over usable nodes only; what runs there (cpu, ports, affinity) counts as lack of capacity.
     """
-    with_cards = sorted((state for state in snapshot if state.inventory.cards), key=lambda state: state.name)
+    with_cards = sorted((state for state in snapshot if offers_anything(state)), key=lambda state: state.name)
     out = _Excluded()
     usable: list[NodeState] = []
     lasting: list[NodeState] = []
@@ -37,7 +46,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         reasons = node_exclusions(state.facts, constraints)
         if _PASSING.issuperset(reasons):
             lasting.append(state)
-        if not out.count(state, (*reasons, *_unsupported(state))):
+        if not out.count(state, (*reasons, *_unsupported(state, demand))):
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
@@ -72,28 +81,58 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
+        elif label := size_unknown(state, demand):
+            out.count(state, [f"with GPUs of unknown size (no label {label})"])
 
-    open_nodes = [state for state in right_version if not out.count(state, load_exclusions(state, constraints, peers))]
+    sized = [state for state in right_version if size_unknown(state, demand) is None]
+    open_nodes = [state for state in sized if not out.count(state, load_exclusions(state, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
-    considered = open_nodes or right_version
-    ask, alone = _hardest(considered, demand)
-    best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
-    attempts = _attempts(considered, ask, demand, best_node)
-    return NoFit(
-        Reason.INSUFFICIENT_GPU_COUNT if ask.count > 1 else Reason.INSUFFICIENT_CAPACITY,
-        _asked(demand),
-        ask.count,
-        every_container_alone=alone and bool(open_nodes),
-        attempts=attempts,
-        best_node=best_node,
+    considered = open_nodes or sized
+    short = _shortage(considered, open_nodes, demand)
+    return replace(
+        short,
         usable_nodes=len(right_version),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
-        unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
+        unsupported=bool(with_cards) and all(_unsupported(state, demand) for state in with_cards),
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
-        holders=_holders(snapshot, attempts, constraints.namespace),
+        holders=_holders(snapshot, short.attempts, constraints.namespace),
         can_wait=can_wait,
     )
+
+
+def _shortage(considered: Sequence[NodeState], open_nodes: Sequence[NodeState], demand: Demand) -> NoFit:
+    """What is short on the nodes that are left."""
+    scarce = scarce_units(considered, demand)
+    if scarce is not None:
+        count = max(unit.count for unit in demand.units if unit.resource == scarce[0])
+        return NoFit(
+            _capacity_or(count),
+            _asked(demand),
+            count,
+            unit=nearest_units(considered, *scarce),
+            resource=scarce[0],
+        )
+    ask, alone = _hardest(considered, demand)
+    best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
+    attempts = _attempts(considered, ask, demand, best_node)
+    unit = nearest_kind(considered, ask, demand)
+    if unit is not None and (attempts or best_node) and (unit.never or not (attempts and attempts[0].too_small)):
+        unit = None  # a card is nearer
+    return NoFit(
+        Reason.SHARING_NOT_CONFIGURED if lacks_sharing(open_nodes, ask, demand) else _capacity_or(ask.count),
+        _asked(demand),
+        ask.count,
+        every_container_alone=alone and bool(open_nodes),
+        attempts=attempts if unit is None else (),
+        best_node=best_node if unit is None else None,
+        unit=unit,
+        resource=unit.resource if unit is not None else "",
+    )
+
+
+def _capacity_or(count: int) -> Reason:
+    return Reason.INSUFFICIENT_GPU_COUNT if count > 1 else Reason.INSUFFICIENT_CAPACITY
 
 
 @dataclass(slots=True)
@@ -123,8 +162,10 @@ def _asked(demand: Demand) -> str:
     return f"{demand} with {demand.accel}" if demand.accel else str(demand)
 
 
-def _unsupported(state: NodeState) -> Sequence[str]:
-    """Why this version gives no card of a node away, whatever is asked; empty if it would give one."""
+def _unsupported(state: NodeState, demand: Demand) -> Sequence[str]:
+    """Why this version gives no card of a node away, whatever is asked; empty if it would give one, or units."""
+    if state.kinds or not demand.asks:
+        return ()
     words = {card.unsupported for card in state.inventory.cards}
     return () if None in words else sorted(filter(None, words))
 
@@ -134,11 +175,17 @@ def _suits(card: Card, demand: Demand) -> bool:
 
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
+    if state.kinds:
+        return demand.vendor is None or demand.vendor in vendors_of_kinds(state)
+    if not demand.asks:
+        return any(demand.suits(card) for card in state.inventory.cards)
     return any(_suits(card, demand) for card in state.inventory.cards)
 
 
 def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
-    """The cards that the demand may have, with their free GB."""
+    """The cards that the demand may have, with their free GB. Of a vendor-managed node units are given, no cards."""
+    if state.kinds:
+        return []
     return [
         (card, free) for card, free in zip(state.inventory.cards, state.free_gb, strict=True) if _suits(card, demand)
     ]
@@ -164,7 +211,10 @@ class _Needs:
 
 def _vendors(states: Iterable[NodeState]) -> tuple[str, ...]:
     return tuple(
-        sorted({card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported})
+        sorted(
+            {card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported}
+            | {vendor.label for state in states for vendor in vendors_of_kinds(state)}
+        )
     )
 
 
@@ -197,8 +247,8 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
 
     asks = sorted(demand.asks, key=need, reverse=True)
     for ask in asks:
-        search = CardSearch(replace(demand, asks=(ask,)))
-        if not any(state.largest_free_gb >= ask.least_gb and search.choose(state) for state in states):
+        search = NodeSearch(replace(demand, asks=(ask,), units=()))
+        if not any((state.kinds or state.largest_free_gb >= ask.least_gb) and search.choose(state) for state in states):
             return ask, False
     return asks[0], True
 
@@ -260,12 +310,13 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
 
     True as well where the search for cards gave up: a pod that waits in vain is better than one that is never tried.
     """
-    search = CardSearch(demand)
+    search = NodeSearch(demand)
     in_vain: set[Hashable] = set()
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
         inventory = state.inventory
-        kind = inventory.exclusive, tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
+        cards = tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
+        kind = inventory.exclusive, cards, state.kinds, units_offered(state.facts.allocatable)
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue
         allocatable = state.facts.allocatable

@@ -13,6 +13,8 @@ from shared.core.cards import Card, Inventory
 from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import is_partition, kinds_of, spread_units
 
 NO_CARDS = Inventory()
 
@@ -37,6 +39,10 @@ class NodeState:
     largest_free_gb: int = 0
     repelling: tuple[PodFacts, ...] = ()
     """The pods with a required anti-affinity, which concerns pods that come later too."""
+    kinds: tuple[UnitKind, ...] = ()
+    """The vendor's resources that book the cards; empty where the product's own do. `requested` counts their units."""
+    cards_in_shares: int = 0
+    """How many cards have shares on them, whatever books the cards now."""
 
     @classmethod
     def of(
@@ -50,18 +56,27 @@ class NodeState:
         ledger = ledger or {}
         pods = pods or {}
         used = _used_gb(ledger, pods)
-        free = tuple(_free_gb(card, used.get(card.index, 0), inventory) for card in inventory.cards)
+        requested = _requested(ledger, pods)
+        booked = {resource for entry in ledger.values() for resource, _ in entry.units}
+        kinds = kinds_of(inventory, facts.allocatable, booked)
+        cards_in_shares = sum(1 for gb in used.values() if gb)
+        for index, gb in spread_units(inventory.cards, kinds, requested).items():
+            used[index] = max(used.get(index, 0), gb)
+        exclusive = inventory.exclusive and not kinds
+        free = tuple(_free_gb(card, used.get(card.index, 0), exclusive=exclusive) for card in inventory.cards)
         return cls(
             facts=facts,
             inventory=inventory,
             ledger=ledger,
             pods=pods,
-            requested=_requested(pods),
+            requested=requested,
             used_gb=used,
             free_gb=free,
             total_free_gb=sum(free),
             largest_free_gb=max(free, default=0),
             repelling=tuple(pod for pod in pods.values() if pod.anti_affinity),
+            kinds=kinds,
+            cards_in_shares=cards_in_shares,
         )
 
     @property
@@ -74,8 +89,17 @@ class NodeState:
         cards = tuple(replace(card, healthy=True, foreign_gb=0) for card in self.inventory.cards)
         return NodeState.of(self.facts, replace(self.inventory, cards=cards))
 
+    def free_units(self, resource: str) -> int:
+        """Units of a vendor's resource that no pod has and no reservation holds."""
+        free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
+        if self.cards_in_shares and not is_partition(resource):
+            free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
+        return max(0, free)
+
     def with_facts(self, facts: NodeFacts) -> NodeState:
-        return replace(self, facts=facts)
+        if facts.allocatable == self.facts.allocatable:
+            return replace(self, facts=facts)
+        return NodeState.of(facts, self.inventory, self.ledger, self.pods)
 
     def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
         return NodeState.of(self.facts, inventory, ledger, self.pods)
@@ -126,15 +150,29 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
     return used
 
 
-def _requested(pods: Mapping[str, PodFacts]) -> dict[str, int]:
+def _requested(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, int]:
+    """What pods take from the node, and the units that reservations hold beyond what their pods are seen to have."""
     requested: dict[str, int] = {}
     for pod in pods.values():
         for resource, amount in pod.requests.items():
             requested[resource] = requested.get(resource, 0) + amount
+    unseen = {reservation: dict(entry.units) for reservation, entry in ledger.items() if entry.units}
+    if unseen:
+        for pod in sorted(pods.values(), key=lambda pod: (pod.created, pod.key)):
+            # Of two pods that carry one id the entry stands for the older.
+            held = unseen.pop(pod.reservation or "", {})
+            _add_beyond(requested, held, pod.requests)
+        for held in unseen.values():
+            _add_beyond(requested, held, {})
     return requested
 
 
-def _free_gb(card: Card, used: int, inventory: Inventory) -> int:
-    if not card.healthy or card.unsupported or (inventory.exclusive and used):
+def _add_beyond(requested: dict[str, int], held: Mapping[str, int], seen: Mapping[str, int]) -> None:
+    for resource, count in held.items():
+        requested[resource] = requested.get(resource, 0) + max(0, count - seen.get(resource, 0))
+
+
+def _free_gb(card: Card, used: int, *, exclusive: bool) -> int:
+    if not card.healthy or card.unsupported or (exclusive and used):
         return 0
     return max(0, card.budget_gb - max(used, 0) - card.foreign_gb)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shared.core.accel import Version, parse_version
 from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.ledger import Entry, Summary, decode_all
+from shared.core.unit_kinds import UnitKind
 
 EXCLUSIVE = "exclusive"
+FROM_LABELS = "labels"
+"""`status.source` of a node without an agent, whose cards the controller reads from the node's labels."""
+
+
+VENDOR_PLUGIN_PRESENT = "VendorPluginPresent"
+"""The condition of a node with an agent on which a vendor's device plugin serves whole cards as well."""
+PUBLISHED = ("source", "cards", "models", "accelVersions", "injection", "units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,11 @@ class GpuNode:
     ledger: Mapping[str, Entry]
     broken: tuple[str, ...]
     summary: Mapping[str, Any]
+    from_labels: bool = False
+    published: Mapping[str, Any] = field(default_factory=dict)
+    """The status that the controller keeps of a node without an agent, as it is now."""
+    other_plugin: bool = False
+    """Whether the object says that a vendor's device plugin gives the agent's cards away too."""
 
 
 def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
@@ -33,6 +46,7 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
     status = raw.get("status") or {}
     mode = spec.get("mode")
     entries, broken = decode_all(status.get("reservations") or {})
+    from_labels = status.get("source") == FROM_LABELS
     return GpuNode(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -42,10 +56,18 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
             accel=_accel(status.get("accelVersions") or {}),
             injection=status.get("injection") or "env",
             exclusive=exclusive if mode is None else mode == EXCLUSIVE,
+            kinds=_kinds(status) if from_labels else (),
+            served_by_us=mode is not None and not from_labels,
         ),
         ledger=entries,
         broken=broken,
         summary=status.get("summary") or {},
+        from_labels=from_labels,
+        published={key: status[key] for key in PUBLISHED if key in status} if from_labels else {},
+        other_plugin=any(
+            condition.get("type") == VENDOR_PLUGIN_PRESENT and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
     )
 
 
@@ -77,6 +99,13 @@ def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
         budget_gb=max(0, raw["budgetGB"] - wish.get("headroomGB", 0)),
         healthy=raw.get("healthy", True) and not wish.get("cordoned", False),
         foreign_gb=raw.get("foreignGB") or 0,
+    )
+
+
+def _kinds(status: Mapping[str, Any]) -> tuple[UnitKind, ...]:
+    return tuple(
+        UnitKind(raw["resource"], raw.get("gb"), raw.get("perCard") or 1, bool(raw.get("partition")))
+        for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"]))
     )
 
 

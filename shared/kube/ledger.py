@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from shared.core.ledger import Entry, Shares, merge_shares, summarise
 from shared.core.placement import fits
+from shared.core.units import Units, add_units
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
@@ -76,7 +77,7 @@ class Ledger:
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
                 changes = {**dict.fromkeys(known.broken), **change(known)}
-                if not changes and known.summary == summary_json(summarise(known.inventory.cards, known.ledger)):
+                if not changes and known.summary == _summary(known, known.ledger):
                     return
                 try:
                     await self._write(known, changes)
@@ -140,14 +141,16 @@ class Ledger:
             state = state.without_pod(self._cluster.hold_key(wish.reservation))
         still_open: list[_Wish] = []
         taken: Shares = ()
+        taken_units: Units = ()
         for wish in batch:
             together = merge_shares((*taken, *wish.entry.shares))
+            units_together = add_units(taken_units, wish.entry.units)
             if known.ledger.get(wish.reservation) == wish.entry:
                 wish.outcome = True
-            elif not fits(state, together) or not wish.is_still_right():
+            elif not fits(state, together, units_together) or not wish.is_still_right():
                 wish.outcome = False
             else:
-                taken = together
+                taken, taken_units = together, units_together
                 still_open.append(wish)
         return still_open
 
@@ -168,7 +171,7 @@ class Ledger:
             "metadata": {"resourceVersion": known.resource_version},
             "status": {
                 "reservations": {key: entry.encode() if entry else None for key, entry in changes.items()},
-                "summary": summary_json(summarise(known.inventory.cards, after)),
+                "summary": _summary(known, after),
             },
         }
         raw = await self._client.merge_patch(paths.status_of(paths.gpu_nodes(known.name)), patch)
@@ -176,3 +179,7 @@ class Ledger:
 
     def _lock(self, node: str) -> asyncio.Lock:
         return self._locks.setdefault(node, asyncio.Lock())
+
+
+def _summary(known: GpuNode, entries: Mapping[str, Entry]) -> dict[str, Any]:
+    return summary_json(summarise(known.inventory.cards, entries, known.inventory.kinds))

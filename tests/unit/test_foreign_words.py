@@ -19,8 +19,6 @@ from tests.builders import a_pod
         "nvidia.com/gpucores",
         "nvidia.com/priority",
         "amd.com/gpumem",
-        "nvidia.com/gpu.shared",
-        "nvidia.com/mig-2g.20gb",
         "gpu.intel.com/i915",
     ],
 )
