@@ -18,7 +18,7 @@ FROM_LABELS = "labels"
 
 VENDOR_PLUGIN_PRESENT = "VendorPluginPresent"
 """The condition of a node with an agent on which a vendor's device plugin serves whole cards as well."""
-PUBLISHED = ("source", "cards", "models", "accelVersions", "injection", "units")
+PUBLISHED = ("source", "cards", "models", "accelVersions", "units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,23 @@ class GpuNode:
     ledger: Mapping[str, Entry]
     broken: tuple[str, ...]
     summary: Mapping[str, Any]
-    from_labels: bool = False
+    source: str | None = None
     published: Mapping[str, Any] = field(default_factory=dict)
     """The status that the controller keeps of a node without an agent, as it is now."""
     other_plugin: bool = False
     """Whether the object says that a vendor's device plugin gives the agent's cards away too."""
+    stale_units: bool = False
+    """Whether the controller published this node before it had an agent, and still owns fields of it."""
+
+    @property
+    def from_labels(self) -> bool:
+        """Whether the controller publishes the cards."""
+        return self.source == FROM_LABELS
+
+    @property
+    def has_other_source(self) -> bool:
+        """Whether an agent or an admin publishes the cards."""
+        return not self.from_labels and (self.source is not None or bool(self.inventory.cards))
 
 
 def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
@@ -62,8 +74,9 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
         ledger=entries,
         broken=broken,
         summary=status.get("summary") or {},
-        from_labels=from_labels,
-        published={key: status[key] for key in PUBLISHED if key in status} if from_labels else {},
+        source=status.get("source"),
+        published={key: status[key] for key in PUBLISHED if status.get(key)} if from_labels else {},
+        stale_units=not from_labels and bool(status.get("units")),
         other_plugin=any(
             condition.get("type") == VENDOR_PLUGIN_PRESENT and condition.get("status") == "True"
             for condition in status.get("conditions") or ()
