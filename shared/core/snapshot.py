@@ -57,8 +57,11 @@ class NodeState:
         pods = pods or {}
         used = _used_gb(ledger, pods)
         requested = _requested(ledger, pods)
-        booked = {resource for entry in ledger.values() for resource, _ in entry.units}
-        kinds = kinds_of(inventory, facts.allocatable, booked)
+        kinds = kinds_of(
+            inventory,
+            facts.allocatable,
+            lambda resource: any(pod.bound and pod.requests.get(resource) for pod in pods.values()),
+        )
         cards_in_shares = sum(1 for gb in used.values() if gb)
         for index, gb in spread_units(inventory.cards, kinds, requested).items():
             used[index] = max(used.get(index, 0), gb)

@@ -6,7 +6,7 @@ Where they do the booking there is no share of a certain card: the vendor's devi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from shared.api import names
@@ -58,16 +58,18 @@ def describe_units(units: Units) -> str:
     return ", ".join(f"{count} {resource}" for resource, count in units)
 
 
-def kinds_of(inventory: Inventory, allocatable: Mapping[str, int], booked: Iterable[str]) -> tuple[UnitKind, ...]:
+def kinds_of(
+    inventory: Inventory, allocatable: Mapping[str, int], in_use: Callable[[str], bool]
+) -> tuple[UnitKind, ...]:
     """What books the cards of a node if the product's own resources do not; empty if they do.
 
     A node without an agent says it in its `GPUNode`. On one with an agent, a vendor's device plugin that gives whole
-    cards away as well goes first, until the admin has set `GPUNode.spec.mode`. `booked` are the resources that
-    reservations hold units of: a plugin that restarts offers none for a moment and is there all the same.
+    cards away as well goes first, until the admin has set `GPUNode.spec.mode`. `in_use` tells whether pods on the node
+    have units of a resource: a plugin that restarts offers none for a moment and is there all the same.
     """
     if inventory.kinds or inventory.served_by_us:
         return inventory.kinds
-    return tuple(_other_plugins(inventory, allocatable, frozenset(booked)))
+    return tuple(_other_plugins(inventory, allocatable, in_use))
 
 
 def spread_units(cards: Iterable[Card], kinds: Iterable[UnitKind], units: Mapping[str, int]) -> dict[int, int]:
@@ -84,11 +86,13 @@ def spread_units(cards: Iterable[Card], kinds: Iterable[UnitKind], units: Mappin
     return used
 
 
-def _other_plugins(inventory: Inventory, allocatable: Mapping[str, int], booked: frozenset[str]) -> Iterator[UnitKind]:
+def _other_plugins(
+    inventory: Inventory, allocatable: Mapping[str, int], in_use: Callable[[str], bool]
+) -> Iterator[UnitKind]:
     for resource, vendor in _WHOLE_CARDS.items():
+        offered = allocatable.get(resource)
         cards = [card for card in inventory.cards if card.vendor is vendor]
-        offered = allocatable.get(resource, 0)
-        if cards and (offered or resource in booked):
+        if offered is not None and cards and (offered or in_use(resource)):
             per_card = max(1, -(-offered // len(cards)))
             yield UnitKind(resource, min(card.budget_gb for card in cards) // per_card, per_card)
 

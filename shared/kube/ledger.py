@@ -77,7 +77,7 @@ class Ledger:
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
                 changes = {**dict.fromkeys(known.broken), **change(known)}
-                if not changes and known.summary == _summary(known, known.ledger):
+                if not changes and known.summary == self._summary(known, known.ledger):
                     return
                 try:
                     await self._write(known, changes)
@@ -171,7 +171,7 @@ class Ledger:
             "metadata": {"resourceVersion": known.resource_version},
             "status": {
                 "reservations": {key: entry.encode() if entry else None for key, entry in changes.items()},
-                "summary": _summary(known, after),
+                "summary": self._summary(known, after),
             },
         }
         raw = await self._client.merge_patch(paths.status_of(paths.gpu_nodes(known.name)), patch)
@@ -180,6 +180,6 @@ class Ledger:
     def _lock(self, node: str) -> asyncio.Lock:
         return self._locks.setdefault(node, asyncio.Lock())
 
-
-def _summary(known: GpuNode, entries: Mapping[str, Entry]) -> dict[str, Any]:
-    return summary_json(summarise(known.inventory.cards, entries, known.inventory.kinds))
+    def _summary(self, known: GpuNode, entries: Mapping[str, Entry]) -> dict[str, Any]:
+        state = self._cluster.node(known.name)
+        return summary_json(summarise(known.inventory.cards, entries, state.kinds if state is not None else ()))

@@ -233,8 +233,8 @@ class TestOtherPlugin:
         both = node("both", cards(24, 16), a_node("both").offering({GPU: "8"}))
         assert [(kind.gb, kind.per_card) for kind in both.kinds] == [(4, 4)]
 
-    def test_a_plugin_that_restarts_is_there_as_long_as_it_has_units_reserved(self) -> None:
-        away = node("both", cards(24), a_node("both").offering({GPU: "0"}), ledger={"r": held({GPU: 1})})
+    def test_a_plugin_that_restarts_is_there_as_long_as_pods_have_its_units(self) -> None:
+        away = node("both", cards(24), a_node("both").offering({GPU: "0"}), pods=[user("one", {GPU: 1}, "both")])
         assert refusal(demand(ask(6)), away).resource == GPU
         assert node("own", cards(24), a_node("own").offering({GPU: "0"})).kinds == ()
 
