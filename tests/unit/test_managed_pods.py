@@ -348,3 +348,37 @@ async def test_pods_of_one_owner_that_were_promised_elsewhere_are_counted(served
     assert state is not None
     assert state.free_units(GPU) == 0
     assert reason(await other.mutate(replica)) == "insufficient_capacity"
+
+
+async def test_what_a_limit_range_adds_to_another_container_is_placed_anew(served: Served) -> None:
+    webhook = await a_webhook(served, FOUR)
+    pod = await webhook.place(asking())
+    pod["spec"]["containers"].append({"name": "helper", "resources": {"limits": {GPU: "1"}, "requests": {GPU: "1"}}})
+    pod["metadata"]["annotations"][names.CONTAINER] = "main"
+    again = await webhook.place(pod)
+    assert again["metadata"]["labels"][names.RESERVATION] != reservation_id(0)
+    assert isinstance(await webhook.validate(again), Admitted)
+
+
+async def test_two_containers_each_with_a_unit_are_one_booking(served: Served) -> None:
+    webhook = await a_webhook(served, FOUR)
+    pod = await webhook.place(
+        a_pod().annotated(f"{names.VRAM}.main", "4").annotated(f"{names.VRAM}.second", "6").container("second")
+    )
+    assert [resources(pod, number)["limits"] for number in (0, 1)] == [{GPU: "1"}, {GPU: "1"}]
+    assert decode(reservations(served.server.objects, "eks")[reservation_id(0)]).units == ((GPU, 2),)
+    assert isinstance(await webhook.validate(pod), Admitted)
+
+
+async def test_a_sidecar_keeps_its_unit_while_an_init_container_has_another(served: Served) -> None:
+    webhook = await a_webhook(served, FOUR)
+    pod = await webhook.place(
+        a_pod()
+        .annotated(f"{names.VRAM}.main", "4")
+        .annotated(f"{names.VRAM}.helper", "2")
+        .annotated(f"{names.VRAM}.warm", "3")
+        .sidecar("helper")
+        .init("warm")
+    )
+    assert isinstance(await webhook.validate(pod), Admitted)
+    assert decode(reservations(served.server.objects, "eks")[reservation_id(0)]).units == ((GPU, 2),)
