@@ -94,7 +94,7 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
 
     counts = vendor_counts(containers)
     asks = read_asks(annotations, containers, counts)
-    read_units = read_unit_asks(containers, asks, counts)
+    read_units = read_unit_asks(containers, asks)
     units = tuple(unit for unit in read_units if unit.count)
     asking = {ask.container for ask in asks} | {unit.container for unit in units}
     zero = {unit.container for unit in read_units} | {name for name, count in counts.items() if count}

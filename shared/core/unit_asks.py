@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shared.api import names
 from shared.core import quantity
-from shared.core.asks import MOST_ASKS, VENDOR_RESOURCES, Ask, VendorCounts
+from shared.core.asks import MOST_ASKS, Ask
 from shared.core.containers import Container
 from shared.core.invalid import InvalidRequest
 from shared.core.units import is_partition
@@ -35,9 +35,9 @@ class UnitAsk:
         return f"{self.count} {self.resource}"
 
 
-def read_unit_asks(containers: Sequence[Container], asks: Sequence[Ask], counts: VendorCounts) -> tuple[UnitAsk, ...]:
-    """The unit asks of a pod, zeros included. Raises `InvalidRequest`, also where one contradicts the container's ask
-    of cards in `asks` or `counts`.
+def read_unit_asks(containers: Sequence[Container], asks: Sequence[Ask]) -> tuple[UnitAsk, ...]:
+    """The unit asks of a pod, zeros included. Raises `InvalidRequest`, also where one contradicts what the container
+    asks of cards.
     """
     found = tuple(ask for container in containers for ask in _asks(container))
     wanted = [ask for ask in found if ask.count]
@@ -45,11 +45,7 @@ def read_unit_asks(containers: Sequence[Container], asks: Sequence[Ask], counts:
     for unit in wanted:
         card_ask = by_container.get(unit.container)
         if card_ask is not None:
-            what = f"{card_ask.field}, which asks for {card_ask.amount} of a card"
-            raise _contradiction(unit, what)
-        for resource in VENDOR_RESOURCES:
-            if counts[unit.container].get(resource):
-                raise _contradiction(unit, f"{resource} on the same container")
+            raise _contradiction(unit, f"{card_ask.field}, which asks for {card_ask.amount} of a card")
     if len(wanted) > MOST_ASKS or len({unit.resource for unit in wanted}) > MOST_KINDS:
         raise InvalidRequest(
             wanted[-1].field,

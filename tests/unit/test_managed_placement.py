@@ -198,6 +198,13 @@ class TestOtherNodes:
         assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
         assert "unknown size (no label nvidia.com/gpu.memory)" in explain(verdict)
 
+    def test_a_slice_whose_name_tells_no_size_is_of_unknown_size(self) -> None:
+        custom = "nvidia.com/mig-custom"
+        verdict = refusal(demand(ask(4)), managed("mig", {custom: 1}))
+        assert f"unknown size (no label {custom}.memory)" in explain(verdict)
+        labelled = managed("mig", {custom: 1}, {f"{custom}.memory": "9728"})
+        assert chosen(demand(ask(4)), labelled).units == ((custom, 1),)
+
     def test_a_plugin_that_is_away_offers_nothing(self) -> None:
         verdict = refusal(demand(ask(4)), managed("new", {}, memory="23028", count="2", product="NVIDIA-L4"))
         assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
