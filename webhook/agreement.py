@@ -13,8 +13,7 @@ from shared.core.asks import Ask
 from shared.core.card_choice import request_on
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
-from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
-from shared.core.foreign_words import refuse_foreign_words
+from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.unit_kinds import UnitKind
 from shared.core.units import Units
@@ -37,7 +36,6 @@ def refuse_disagreement(
     """
     containers = read_containers(pod)
     booked = _booked(pod, node, inventory)
-    refuse_foreign_words(_annotations(pod), containers)
     _refuse_later_asks(containers, units)
     _refuse_other_devices(containers, booked, inventory.injection)
     if kinds and units and not booked:
@@ -65,8 +63,8 @@ def _booked(pod: Mapping[str, Any], node: str, inventory: Inventory) -> _Booked:
 def _refuse_later_asks(containers: Sequence[Container], units: Units) -> None:
     """Refuses what a placement takes off a pod and what must have been added after it."""
     for container in containers:
-        for resource in sorted((REPLACED_RESOURCES - dict(units).keys()) & container.limits.keys()):
-            if container.limits[resource] != "0":
+        for resource in sorted(container.limits.keys() - dict(units).keys()):
+            if is_booked(resource) and container.limits[resource] != "0":
                 raise InvalidRequest(
                     container.field(resource),
                     container.limits[resource],
@@ -132,7 +130,7 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     """
     annotations = _annotations(pod)
     named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
-    concerned = {*booked, *named, annotations.get(names.CONTAINER)}
+    concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
     remembered = _remembered_limits(pod)
     spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
     for container in read_containers(pod):

@@ -14,15 +14,13 @@ from shared.core.pod_requests import pod_requests
 from shared.core.quantity import QuantityError
 from shared.core.unit_choice import UnitShare
 from shared.core.units import Units, is_unit, units_among
+from webhook.devices import DEVICE_VARIABLES
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import unpin
 from webhook.placed_record import read_record
 
 CONTAINER_LISTS = ("initContainers", "containers")
 RESOURCE_LISTS = ("limits", "requests")
-DEVICE_VARIABLES = frozenset({
-    names.NVIDIA_VISIBLE_DEVICES, names.CUDA_VISIBLE_DEVICES, names.ROCR_VISIBLE_DEVICES,
-})  # fmt: skip
 
 
 def reservation_of(pod: Mapping[str, Any]) -> str | None:

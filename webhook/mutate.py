@@ -31,6 +31,7 @@ from shared.core.refusal import Invalid, NoFit
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
+from webhook.cautions import cautions
 from webhook.marks import (
     booked_shares,
     booked_units,
@@ -140,7 +141,7 @@ class Mutator:
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
         warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
-        return Admitted(tuple(patch.ops), warnings, reservation, verdict.node)
+        return Admitted(tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings), reservation, verdict.node)
 
     def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:
         """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile."""

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.api import names
-from shared.core.asks import VENDOR_RESOURCES, Source
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
 from shared.core.containers import mapping, text
-from shared.core.demand import REPLACED_RESOURCES, Demand
+from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, Demand
+from shared.core.found import Source
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from shared.core.units import Units
-from webhook.devices import NO_DEVICE, device_variable
+from webhook.devices import NO_DEVICE, device_variable, selecting_variables, selects_within
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
@@ -47,7 +47,9 @@ def rewrite(
         _book(work, ask.container, shares[ask.container])
         for user in (ask.container, *ask.init_containers):
             _drop_replaced_resources(work, user)
-            _show_cards(work, user, [share.card for share in shares[ask.container]], state.inventory.injection)
+            cards = [share.card for share in shares[ask.container]]
+            _show_cards(work, user, cards, state.inventory.injection)
+            _check_selection(work, user, cards, state.inventory.injection)
     write_units(patch, demand, placed, work.changed, work.warnings)
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
@@ -81,7 +83,7 @@ def silence_defaults(patch: PodPatch, units: Units = ()) -> None:
             if not booked and (kind, container.get("name")) not in taken:
                 continue
             for where in RESOURCE_LISTS:
-                for resource in sorted((VENDOR_RESOURCES.keys() - dict(units)) & (resources.get(where) or {}).keys()):
+                for resource in sorted((FOREIGN_RESOURCES - dict(units).keys()) & (resources.get(where) or {}).keys()):
                     patch.set("0", "spec", kind, position, "resources", where, resource)
 
 
@@ -118,29 +120,34 @@ def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection
         )
     work.changed.append(Change((place[0], container, "env", variable), old))
     _write_env(work.patch, place, variable, uuids)
-    _drop_stray_cuda_devices(work, container, cards)
 
 
-def _drop_stray_cuda_devices(work: _Rewrite, container: str, cards: Sequence[Card]) -> None:
-    """Removes a `CUDA_VISIBLE_DEVICES` that points outside the container's cards, which are numbered from 0 inside
-    it.
+def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], injection: str) -> None:
+    """Removes the user's own choice among cards where it points outside those of the container, and says where it
+    cannot be told.
     """
     place = _place(work.patch, container)
-    old = _env(work.patch, place, names.CUDA_VISIBLE_DEVICES)
-    if old is None or "value" not in old:
-        return
-    inside = {str(number) for number in range(len(cards))} | {card.uuid for card in cards}
-    devices = [device.strip() for device in str(old["value"]).split(",")]
-    if set(devices) <= inside:
-        return
-    work.changed.append(Change((place[0], container, "env", names.CUDA_VISIBLE_DEVICES), old))
-    # All of them: an earlier entry of the name would count once the last is gone.
-    while (last := _last(work.patch.get("spec", *place, "env") or [], names.CUDA_VISIBLE_DEVICES)) is not None:
-        work.patch.remove("spec", *place, "env", last)
-    work.warnings.append(
-        f"container {container}: {names.CUDA_VISIBLE_DEVICES} was {old['value']!r}, which points outside its "
-        f"{len(cards)} card(s); it is removed"
-    )
+    for variable in selecting_variables(cards, injection):
+        old = _env(work.patch, place, variable)
+        if old is None:
+            continue
+        if "value" not in old and old.get("valueFrom") is not None:
+            work.warnings.append(
+                f"container {container}: {variable} comes from elsewhere and cannot be checked; the container sees "
+                f"{len(cards)} card(s), numbered from 0"
+            )
+            continue
+        value = text(old.get("value"), variable)
+        if selects_within(value, cards):
+            continue
+        work.changed.append(Change((place[0], container, "env", variable), old))
+        # All of them: an earlier entry of the name would count once the last is gone.
+        while (last := _last(work.patch.get("spec", *place, "env") or [], variable)) is not None:
+            work.patch.remove("spec", *place, "env", last)
+        work.warnings.append(
+            f"container {container}: {variable} was {value!r}, which points outside its {len(cards)} card(s); it is "
+            "removed"
+        )
 
 
 def _pin(work: _Rewrite, state: NodeState) -> None:

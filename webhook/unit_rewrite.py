@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shared.api import names
+from shared.core.asks import VENDOR_RESOURCES
 from shared.core.containers import mapping
-from shared.core.demand import Demand
+from shared.core.demand import REPLACED_RESOURCES, Demand
 from shared.core.placement import Placed
 from shared.core.unit_choice import UnitShare
-from shared.core.units import is_unit
+from shared.core.units import is_unit, vendor_of
+from webhook.devices import picking_variables
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import PodPatch
 from webhook.placed_record import Change
 
-_ASKS = frozenset({names.VRAM, names.GPUS})
-_BY_NUMBER = (names.CUDA_VISIBLE_DEVICES, names.ROCR_VISIBLE_DEVICES)
-"""Variables that count the cards inside a container from 0."""
+_ASKS = REPLACED_RESOURCES - VENDOR_RESOURCES.keys()
+"""Words for amounts, which no node offers."""
 
 
 def write_units(patch: PodPatch, demand: Demand, placed: Placed, changed: list[Change], warnings: list[str]) -> None:
@@ -70,14 +71,15 @@ def _drop_devices(
     patch: PodPatch, place: tuple[str, int], share: UnitShare, changed: list[Change], warnings: list[str]
 ) -> None:
     inside = {str(number) for number in range(share.count)}
-    for variable in (names.NVIDIA_VISIBLE_DEVICES, *_BY_NUMBER):
+    picking = picking_variables(vendor_of(share.resource))
+    for variable in (names.NVIDIA_VISIBLE_DEVICES, *picking):
         entries = patch.get("spec", *place, "env") or []
         found = [index for index, entry in enumerate(entries) if mapping(entry, "env").get("name") == variable]
         if not found:
             continue
         old = entries[found[-1]]
         value = str(old.get("value", "a value from elsewhere"))
-        if variable in _BY_NUMBER and ("value" not in old or {part.strip() for part in value.split(",")} <= inside):
+        if variable in picking and ("value" not in old or {part.strip() for part in value.split(",")} <= inside):
             continue
         changed.append(Change((place[0], share.container, "env", variable), old))
         for index in reversed(found):

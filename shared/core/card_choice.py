@@ -47,7 +47,7 @@ class CardSearch:
     def __init__(self, demand: Demand) -> None:
         self._demand = demand
         self._in_vain: set[Hashable] = set()
-        self._needs: dict[tuple[int, Vendor, bool], tuple[int, ...]] = {}
+        self._needs: dict[tuple[int, Vendor, bool, bool], tuple[int, ...]] = {}
         self.gave_up = False
         self.steps = 0
 
@@ -69,7 +69,12 @@ class CardSearch:
         # Nodes are bought by the dozen: where one has no room, those with the same cards and use have none either.
         look = (
             state.inventory.exclusive,
-            tuple(sorted((free, card.budget_gb, card.vendor) for free, card in zip(state.free_gb, cards, strict=True))),
+            tuple(
+                sorted(
+                    (free, card.budget_gb, card.vendor, demand.admits(card))
+                    for free, card in zip(state.free_gb, cards, strict=True)
+                )
+            ),
         )
         chosen = None if look in self._in_vain else self._search(state, needs)
         if chosen is None:
@@ -86,7 +91,7 @@ class CardSearch:
 
     def _needs_of(self, card: Card, inventory: Inventory) -> tuple[int, ...]:
         """GB that each ask takes of a card, 0 if it may not have it; worked out once for all cards of a size."""
-        kind = card.budget_gb, card.vendor, inventory.exclusive
+        kind = card.budget_gb, card.vendor, inventory.exclusive, self._demand.admits(card)
         needs = self._needs.get(kind)
         if needs is None:
             suits = self._demand.suits(card)

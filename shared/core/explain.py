@@ -232,6 +232,10 @@ def _advice(refusal: NoFit) -> str:
             return "add a node with a card that this version places"
         if refusal.misnamed:
             return "remove spec.nodeName or name a node with cards"
+        if refusal.narrowed:
+            return (
+                f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
+            )
         here = "bring an excluded node back" if waits else "let the pod tolerate and select an excluded node"
         return f"{here}, or add a node that it may use"
     if _is_shut(refusal):

@@ -20,6 +20,7 @@ from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.unit_nofit import (
+    has_units_for,
     lacks_sharing,
     nearest_kind,
     nearest_units,
@@ -50,7 +51,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_cards(state, demand)]
+    right_vendor = [state for state in usable if _has_vendor(state, demand)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -63,7 +64,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_cards(state, demand):
+        if not _has_vendor(state, demand):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -81,24 +82,32 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
-        elif label := size_unknown(state, demand):
-            out.count(state, [f"with GPUs of unknown size (no label {label})"])
+    right_cards = [state for state in right_version if _has_cards(state, demand)]
+    for state in right_version:
+        if not _has_cards(state, demand):
+            out.count(state, [f"without a card {demand.only}"])
 
-    sized = [state for state in right_version if size_unknown(state, demand) is None]
+    sized = [state for state in right_cards if not out.count(state, _of_unknown_size(state, demand))]
     open_nodes = [state for state in sized if not out.count(state, load_exclusions(state, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
     considered = open_nodes or sized
     short = _shortage(considered, open_nodes, demand)
     return replace(
         short,
-        usable_nodes=len(right_version),
+        usable_nodes=len(right_cards),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(_unsupported(state, demand) for state in with_cards),
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
+        narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, short.attempts, constraints.namespace),
         can_wait=can_wait,
     )
+
+
+def _of_unknown_size(state: NodeState, demand: Demand) -> Sequence[str]:
+    label = size_unknown(state, demand)
+    return () if label is None else [f"with GPUs of unknown size (no label {label})"]
 
 
 def _shortage(considered: Sequence[NodeState], open_nodes: Sequence[NodeState], demand: Demand) -> NoFit:
@@ -174,9 +183,14 @@ def _suits(card: Card, demand: Demand) -> bool:
     return demand.suits(card) and card.unsupported is None
 
 
+def _has_vendor(state: NodeState, demand: Demand) -> bool:
+    """Whether a node has cards of the vendor that the demand means, its own choice among them aside."""
+    return _has_cards(state, replace(demand, only=None))
+
+
 def _has_cards(state: NodeState, demand: Demand) -> bool:
     if state.kinds:
-        return demand.vendor is None or demand.vendor in vendors_of_kinds(state)
+        return has_units_for(state, demand)
     if not demand.asks:
         return any(demand.suits(card) for card in state.inventory.cards)
     return any(_suits(card, demand) for card in state.inventory.cards)
@@ -315,7 +329,7 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
         inventory = state.inventory
-        cards = tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
+        cards = tuple((card.vendor, card.budget_gb, card.unsupported, demand.admits(card)) for card in inventory.cards)
         kind = inventory.exclusive, cards, state.kinds, units_offered(state.facts.allocatable)
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue

@@ -120,9 +120,10 @@ class NoFit:
     are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
-    that is placed, `misnamed` that `spec.nodeName` names none of the nodes with cards. `can_wait` says whether the ask
-    would fit once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is
-    short, where that is nearer than any card, and `unit` the nearest offer of it.
+    that is placed, `misnamed` that `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own
+    choice of types or UUIDs left no card. `can_wait` says whether the ask would fit once memory is freed, a card
+    recovers or a node returns. `resource` is the vendor's resource that is short, where that is nearer than any card,
+    and `unit` the nearest offer of it.
     """
 
     reason: Reason
@@ -137,6 +138,7 @@ class NoFit:
     found: tuple[str, ...] = ()
     unsupported: bool = False
     misnamed: bool = False
+    narrowed: bool = False
     unit: UnitAttempt | None = None
     resource: str = ""
     holders: Holders = Holders()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shared.core.asks import Ask, Source
+from shared.core.asks import Ask
 from shared.core.containers import Role
 from shared.core.demand import Demand, Policy
+from shared.core.found import Source
 from shared.core.pod_requests import pod_requests
 from shared.core.snapshot import NodeState
 from shared.core.unit_kinds import UnitKind
@@ -91,10 +92,20 @@ def is_apart_enough(kind: UnitKind, ask: Ask, demand: Demand) -> bool:
     return kind.whole or not (wants_card or by_word)
 
 
+def is_admitted(state: NodeState, kind: UnitKind, demand: Demand) -> bool:
+    """Whether the pod's own choice among cards admits all that a unit may be of: the kubelet takes any of them."""
+    vendor = vendor_of(kind.resource)
+    return all(demand.admits(card) for card in state.inventory.cards if card.vendor is vendor)
+
+
 def _best_kind(state: NodeState, ask: Ask, demand: Demand, left: dict[str, int]) -> UnitKind | None:
     """The tightest units that serve an ask, those that the pod names itself before others."""
     own = _own_resource(ask, demand)
-    fitting = [kind for kind in state.kinds if serves(kind, ask, demand) and left[kind.resource] >= ask.count]
+    fitting = [
+        kind
+        for kind in state.kinds
+        if left[kind.resource] >= ask.count and serves(kind, ask, demand) and is_admitted(state, kind, demand)
+    ]
     return min(fitting, key=lambda kind: (kind.resource != own, kind.gb or 0, kind.resource), default=None)
 
 

@@ -10,7 +10,15 @@ from shared.core.demand import Demand
 from shared.core.node_choice import NodeSearch, offers_anything
 from shared.core.refusal import UnitAttempt
 from shared.core.snapshot import NodeState
-from shared.core.unit_choice import UnitShare, effective_units, is_apart_enough, is_kind_for, is_large_enough, serves
+from shared.core.unit_choice import (
+    UnitShare,
+    effective_units,
+    is_admitted,
+    is_apart_enough,
+    is_kind_for,
+    is_large_enough,
+    serves,
+)
 from shared.core.units import is_partition, memory_label, vendor_of
 
 
@@ -60,6 +68,13 @@ def size_unknown(state: NodeState, demand: Demand) -> str | None:
     return None
 
 
+def has_units_for(state: NodeState, demand: Demand) -> bool:
+    """Whether a managed node has cards of the kind that the pod may have."""
+    return any(
+        demand.vendor in (None, vendor_of(kind.resource)) and is_admitted(state, kind, demand) for kind in state.kinds
+    )
+
+
 def vendors_of_kinds(state: NodeState) -> set[Vendor]:
     return {vendor_of(kind.resource) for kind in state.kinds}
 
@@ -68,7 +83,7 @@ def _attempts(states: Iterable[NodeState], ask: Ask, demand: Demand) -> Iterator
     need_gb = max((amount.gb or 0 for amount in (ask.amount, *ask.init)), default=0) or None
     for state in states:
         for kind in state.kinds:
-            if is_kind_for(kind, ask, demand):
+            if is_kind_for(kind, ask, demand) and is_admitted(state, kind, demand):
                 yield UnitAttempt(
                     state.name,
                     kind.resource,

@@ -200,10 +200,15 @@ class Reflector(Generic[T]):
         version = (raw.get("metadata") or {}).get("resourceVersion")
         if not isinstance(version, str):
             raise Unavailable(0, "NotKubernetes", f"watch event {kind!r} without a resourceVersion")
+        if _is_known(version, self._version):
+            return  # late word of something that is past
         if kind in {"ADDED", "MODIFIED"}:
             self._upsert(self._convert(raw))
         elif kind == "DELETED":
-            self._delete(_key(raw["metadata"]))
+            key = _key(raw["metadata"])
+            # Word of an earlier object of this name may come late; its successor is there all the same.
+            if self._uids.get(key) == str(raw["metadata"].get("uid")):
+                self._delete(key)
         elif kind != "BOOKMARK":
             raise Unavailable(0, "NotKubernetes", f"watch event of unknown type {kind!r}")
         self._version = version
@@ -250,6 +255,11 @@ class Reflector(Generic[T]):
 def _key(metadata: Json) -> str:
     namespace, name = metadata.get("namespace"), metadata.get("name")
     return f"{namespace}/{name}" if namespace else str(name)
+
+
+def _is_known(version: str, position: str | None) -> bool:
+    """Whether an event tells of a time that the store has gone beyond. Versions are numbers that only grow."""
+    return position is not None and version.isdecimal() and position.isdecimal() and int(version) <= int(position)
 
 
 def _position_survives(error: ApiError) -> bool:

@@ -21,6 +21,7 @@ from tests.property.asking_pods import asking_pods
 from tests.unit.core_builders import cards, cluster, node
 from tests.unit.rewriting import ID, injecting, without_empty
 from webhook.agreement import refuse_disagreement
+from webhook.devices import DEVICE_VARIABLES as DEVICES
 from webhook.marks import booked_shares, is_marked, reservation_of, strip
 from webhook.patch import PodPatch
 from webhook.placed_record import read_record
@@ -32,7 +33,6 @@ CLUSTER = cluster(
     node("amd", cards(64, 64, vendor=Vendor.AMD), a_node("amd").labelled(zone="west")),
 )
 CARD = re.compile(r"kamiwaza\.ai/vram-gb-gpu-[0-9]+")
-DEVICES = {"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 
 
 @st.composite

@@ -8,10 +8,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from shared.core.amounts import WHOLE, Amount
-from shared.core.asks import Ask, Source
+from shared.core.asks import Ask
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
 from shared.core.explain import causes, explain
+from shared.core.found import Source
 from shared.core.ledger import Entry
 from shared.core.placement import Placed, find_place, fits, place
 from shared.core.refusal import NoFit

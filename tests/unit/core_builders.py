@@ -12,9 +12,10 @@ from typing import Any
 
 from shared.core.accel import AccelRequirement, Version, parse_requirement
 from shared.core.amounts import Amount
-from shared.core.asks import Ask, Source
+from shared.core.asks import Ask
 from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.demand import Demand, Policy
+from shared.core.found import Source
 from shared.core.ledger import Entry, Shares, owner_hash
 from shared.core.nodes import node_facts
 from shared.core.pods import PodFacts

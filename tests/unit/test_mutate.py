@@ -52,6 +52,15 @@ async def test_a_pod_that_asks_for_nothing_passes_as_it_is(webhook: Webhook, ser
     assert writes(served) == []
 
 
+async def test_what_is_passed_over_left_alone_or_replaced_is_said_in_warnings(webhook: Webhook) -> None:
+    env = [{"name": names.NVIDIA_VISIBLE_DEVICES, "value": "all"}, {"name": names.NVIDIA_REQUIRE_CUDA, "value": "new"}]
+    pod = asking().spec(containers=[{"name": "main", "env": env}], schedulerName="hami-scheduler")
+    outcome = await webhook.mutate(pod)
+    assert isinstance(outcome, Admitted)
+    about = (names.NVIDIA_REQUIRE_CUDA, "schedulerName", names.NVIDIA_VISIBLE_DEVICES)
+    assert [word in warning for word, warning in zip(about, outcome.warnings, strict=True)] == [True] * 3
+
+
 async def test_a_placed_pod_is_in_the_ledger_before_the_answer(webhook: Webhook, served: Served) -> None:
     pod = await webhook.place(of_replica_set(asking()))
     assert booked_shares(pod) == ((0, 6),)

@@ -15,7 +15,7 @@ from shared.kube import paths
 from shared.kube.client import Json
 from shared.kube.reflector import Pace, Reflector
 from tests.fakes import faults
-from tests.fakes.apiserver import merged, place_of
+from tests.fakes.api import merged, place_of
 from tests.fakes.objects import ObjectStore
 from tests.fakes.selectors import Selector
 from tests.fakes.serving import Served, eventually, serving
@@ -96,6 +96,45 @@ async def reflecting(
         assert not running.done()
         running.cancel()
         await asyncio.wait({running})
+
+
+@pytest.mark.parametrize("event", ["ADDED", "MODIFIED", "DELETED"])
+async def test_late_word_of_an_earlier_object_changes_nothing(served: Served, event: str) -> None:
+    objects = served.server.objects
+    put(objects, "a", size="1")
+    earlier = objects.get(place_of(paths.pods("team", "a")))
+    told = Told()
+    async with reflecting(served, told) as reflector:
+        await reflector.synced.wait()
+        await eventually(lambda: watches(served) == 1)
+        remove(objects, "a")
+        put(objects, "a", size="2")
+        objects.tell(place_of(paths.pods("team")), event, earlier)
+        put(objects, "b", size="1")
+        await eventually(lambda: "team/b" in reflector.store)
+        assert reflector.store == {"team/a": "2", "team/b": "1"}
+    assert told.calls == [
+        "team/a: None -> 1",
+        "team/a: 1 -> gone",
+        "team/a: None -> 2",
+        "team/b: None -> 1",
+    ]
+
+
+async def test_the_end_of_an_object_is_not_that_of_its_successor(served: Served) -> None:
+    objects = served.server.objects
+    put(objects, "a", size="1")
+    earlier = objects.get(place_of(paths.pods("team", "a")))
+    remove(objects, "a")
+    put(objects, "a", size="2")
+    async with reflecting(served, Told()) as reflector:
+        await reflector.synced.wait()
+        await eventually(lambda: watches(served) == 1)
+        newest = {**earlier["metadata"], "resourceVersion": str(objects.version + 1)}
+        objects.tell(place_of(paths.pods("team")), "DELETED", {**earlier, "metadata": newest})
+        put(objects, "b", size="1")
+        await eventually(lambda: "team/b" in reflector.store)
+        assert reflector.store == {"team/a": "2", "team/b": "1"}
 
 
 async def test_list_and_watch_tell_every_change_in_order(served: Served) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 from shared.core.accel import parse_version
 from shared.core.amounts import WHOLE
-from shared.core.asks import Ask, Source
+from shared.core.asks import Ask
 from shared.core.cards import Inventory
 from shared.core.demand import Demand
+from shared.core.found import Source
 from shared.core.ledger import Entry, owner_hash
 from shared.core.nodes import node_facts
 from shared.core.pods import PodFacts
