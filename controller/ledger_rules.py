@@ -75,7 +75,7 @@ def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
 def entry_of(pod: PodFacts) -> Entry:
     """The entry that stands for a pod that exists."""
     owner = pod.owner.uid if pod.owner is not None else ""
-    return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, pod.units)
+    return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
 
 
 def _carriers(pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:

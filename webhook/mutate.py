@@ -28,6 +28,7 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
@@ -120,7 +121,8 @@ class Mutator:
             assert state is not None
             if request.dry_run:
                 break
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, verdict.units)
+            memory = memory_mib(constraints.requests) if state.memory is not None else 0
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory, verdict.units)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
             try:
@@ -140,7 +142,7 @@ class Mutator:
                 break
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
-        warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
+        warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
         return Admitted(tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings), reservation, verdict.node)
 
     def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:

@@ -1,9 +1,10 @@
 """The ledger of a node: which reservation holds how many GB of which card.
 
 On the wire it is `GPUNode.status.reservations`, a map from reservation id to a short text,
-`<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. Units of a vendor's resource stand there as
-`nvidia.com/gpu=1`. A text costs a third of what an object does in a
-write, and a map keyed by id lets one entry be added or removed by a merge patch.
+`<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`, with `;<MiB>` at its end where the pod's own memory
+request matters to others (see `Entry`). Units of a vendor's resource stand among the shares as `nvidia.com/gpu=1`. A
+text costs a third of what an object does in a write, and a map keyed by id lets one entry be added or removed by a
+merge patch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _ID = re.compile(r"[a-z2-7]{10}\Z")
 _SHARE = r"[0-9]{1,3}:[0-9]{1,9}"
 _UNIT = r"[a-z0-9.-]{1,63}/[A-Za-z0-9._-]{1,63}=[0-9]{1,5}"
 _HELD = rf"(?:{_SHARE}|{_UNIT})"
-_ENTRY = re.compile(rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_HELD}(?:,{_HELD})*)\Z")
+_ENTRY = re.compile(
+    rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_HELD}(?:,{_HELD})*)(?:;([0-9]{{1,12}}))?\Z"
+)
 
 
 class LedgerError(ValueError):
@@ -40,18 +43,24 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One pod's reservation: who asked, when it was written (unix seconds), GB by slot, units by resource."""
+    """One pod's reservation: who asked, when it was written (unix seconds), GB by slot, units by resource.
+
+    `memory_mib` is what the pod requests of its node's memory, where its card is backed by that memory: until the pod
+    is seen, nobody else could know.
+    """
 
     namespace: str
     owner_hash: str
     since: int
     shares: Shares
+    memory_mib: int = 0
     units: Units = ()
 
     def encode(self) -> str:
         """The text of this entry in `GPUNode.status.reservations`."""
         held = [f"{index}:{gb}" for index, gb in self.shares] + [f"{name}={count}" for name, count in self.units]
-        return f"{self.namespace}/{self.owner_hash};{self.since};{','.join(held)}"
+        memory = f";{self.memory_mib}" if self.memory_mib else ""
+        return f"{self.namespace}/{self.owner_hash};{self.since};{','.join(held)}{memory}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,14 @@ def decode(text: str) -> Entry:
         if int(index) in shares:
             raise LedgerError(f"not a reservation: {text!r} names card {index} twice")
         shares[int(index)] = int(gb)
-    return Entry(match[1], match[2], int(match[3]), tuple(sorted(shares.items())), tuple(sorted(units.items())))
+    return Entry(
+        match[1],
+        match[2],
+        int(match[3]),
+        tuple(sorted(shares.items())),
+        int(match[5] or 0),
+        tuple(sorted(units.items())),
+    )
 
 
 def decode_all(reservations: Mapping[str, str]) -> tuple[dict[str, Entry], tuple[str, ...]]:

@@ -21,13 +21,16 @@ class Given:
 
 
 class NodeSearch:
-    """The search for one demand on one node after another; `gave_up` says that a None may be wrong."""
+    """The search for one demand on one node after another; `gave_up` says that a None may be wrong.
+
+    `own` are the bytes that the pod requests of its node's memory.
+    """
 
     __slots__ = ("_cards", "_demand")
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: Demand, own: int = 0) -> None:
         self._demand = demand
-        self._cards = CardSearch(demand)
+        self._cards = CardSearch(demand, own)
 
     @property
     def gave_up(self) -> bool:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from shared.api import names
 from shared.core.accel import spell
 from shared.core.asks import Ask
 from shared.core.card_choice import accel_met, request_on
-from shared.core.cards import Card, Inventory, Vendor
+from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.filters import Exclusion, load_exclusions, node_exclusions
@@ -19,6 +20,15 @@ from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.special_cards import (
+    backing_of,
+    cards_of,
+    closing_reasons,
+    is_memory_the_matter,
+    only_partitions,
+    rooms_on,
+    suits,
+)
 from shared.core.unit_nofit import (
     has_units_for,
     lacks_sharing,
@@ -27,6 +37,7 @@ from shared.core.unit_nofit import (
     scarce_units,
     size_unknown,
     vendors_of_kinds,
+    wanted_resource,
 )
 
 _PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
@@ -51,7 +62,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_vendor(state, demand)]
+    of_vendor = replace(demand, only=None)
+    right_vendor = [state for state in usable if _has_cards(state, of_vendor)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -64,7 +76,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_vendor(state, demand):
+        if not _has_cards(state, of_vendor):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -82,22 +94,20 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
-    right_cards = [state for state in right_version if _has_cards(state, demand)]
-    for state in right_version:
-        if not _has_cards(state, demand):
-            out.count(state, [f"without a card {demand.only}"])
+    right_cards = [state for state in right_version if not out.count(state, _without_its_choice(state, demand))]
 
-    sized = [state for state in right_cards if not out.count(state, _of_unknown_size(state, demand))]
-    open_nodes = [state for state in sized if not out.count(state, load_exclusions(state, constraints, peers))]
+    able = [state for state in right_cards if not out.count(state, _unable(state, demand))]
+    open_nodes = [state for state in able if not out.count(state, _closed(state, demand, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
-    considered = open_nodes or sized
-    short = _shortage(considered, open_nodes, demand)
+    short = _shortage(open_nodes or able, open_nodes, able, demand, constraints.requests.get(names.MEMORY, 0))
     return replace(
         short,
-        usable_nodes=len(right_cards),
+        usable_nodes=len(able),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(_unsupported(state, demand) for state in with_cards),
+        undeclared=_undeclared(lasting, demand),
+        partitions_only=bool(right_cards) and not able,
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, short.attempts, constraints.namespace),
@@ -105,43 +115,50 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     )
 
 
-def _of_unknown_size(state: NodeState, demand: Demand) -> Sequence[str]:
-    label = size_unknown(state, demand)
-    return () if label is None else [f"with GPUs of unknown size (no label {label})"]
+def _shortage(
+    considered: Sequence[NodeState],
+    open_nodes: Sequence[NodeState],
+    able: Sequence[NodeState],
+    demand: Demand,
+    own: int,
+) -> NoFit:
+    """What is short on the nodes that are left: cards, before the memory that pools give away, before everything else.
 
-
-def _shortage(considered: Sequence[NodeState], open_nodes: Sequence[NodeState], demand: Demand) -> NoFit:
-    """What is short on the nodes that are left."""
+    `own` are the bytes that the pod requests of its node's memory.
+    """
     scarce = scarce_units(considered, demand)
     if scarce is not None:
         count = max(unit.count for unit in demand.units if unit.resource == scarce[0])
-        return NoFit(
-            _capacity_or(count),
-            _asked(demand),
-            count,
-            unit=nearest_units(considered, *scarce),
-            resource=scarce[0],
-        )
-    ask, alone = _hardest(considered, demand)
-    best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
-    attempts = _attempts(considered, ask, demand, best_node)
+        reason = Reason.INSUFFICIENT_GPU_COUNT if count > 1 else Reason.INSUFFICIENT_CAPACITY
+        return NoFit(reason, _asked(demand), count, unit=nearest_units(considered, *scarce), resource=scarce[0])
+    ask, alone = _hardest(considered, demand, own)
+    every_container_alone = alone and bool(open_nodes)
+    with_shares = [state for state in considered if not state.kinds]
+    best_node = _best_node(with_shares, ask, demand, own) if ask.count > 1 else None
+    attempts = _attempts(with_shares, ask, demand, own, best_node)
     unit = nearest_kind(considered, ask, demand)
     if unit is not None and (attempts or best_node) and (unit.never or not (attempts and attempts[0].too_small)):
         unit = None  # a card is nearer
+    resource = unit.resource if unit is not None else ""
+    if unit is None and not attempts and best_node is None:
+        resource = wanted_resource(ask, demand)
+    reason = Reason.INSUFFICIENT_CAPACITY
+    if ask.count > 1:
+        reason = Reason.INSUFFICIENT_GPU_COUNT
+    elif is_memory_the_matter(able, demand, attempts, every_container_alone=every_container_alone):
+        reason = Reason.INSUFFICIENT_SYSTEM_MEMORY
+    elif lacks_sharing(open_nodes, ask, demand, own):
+        reason = Reason.SHARING_NOT_CONFIGURED
     return NoFit(
-        Reason.SHARING_NOT_CONFIGURED if lacks_sharing(open_nodes, ask, demand) else _capacity_or(ask.count),
+        reason,
         _asked(demand),
         ask.count,
-        every_container_alone=alone and bool(open_nodes),
+        every_container_alone=every_container_alone,
         attempts=attempts if unit is None else (),
         best_node=best_node if unit is None else None,
         unit=unit,
-        resource=unit.resource if unit is not None else "",
+        resource=resource,
     )
-
-
-def _capacity_or(count: int) -> Reason:
-    return Reason.INSUFFICIENT_GPU_COUNT if count > 1 else Reason.INSUFFICIENT_CAPACITY
 
 
 @dataclass(slots=True)
@@ -171,21 +188,41 @@ def _asked(demand: Demand) -> str:
     return f"{demand} with {demand.accel}" if demand.accel else str(demand)
 
 
+def _unable(state: NodeState, demand: Demand) -> Sequence[str]:
+    """Why a node's cards, or its vendor's units, serve the demand in no way; empty if they do."""
+    if label := size_unknown(state, demand):
+        return [f"with GPUs of unknown size (no label {label})"]
+    return () if _gives_units(state, demand) else only_partitions(state, demand)
+
+
+def _closed(state: NodeState, demand: Demand, constraints: Constraints, peers: Peers) -> Sequence[Exclusion | str]:
+    """What keeps the pod from a node because of the pods there; empty if nothing does."""
+    if _gives_units(state, demand):
+        return load_exclusions(state, constraints, peers)
+    return closing_reasons(state, demand, constraints, peers)
+
+
+def _gives_units(state: NodeState, demand: Demand) -> bool:
+    """Whether a node would serve the demand without any share of its cards."""
+    return bool(state.kinds) or not demand.asks
+
+
+def _undeclared(states: Iterable[NodeState], demand: Demand) -> str | None:
+    """The first node with a card that the demand may have and whose size nobody tells."""
+    for state in states:
+        if state.kinds:
+            continue
+        if any(card.is_of_unknown_size and demand.suits(card) for card in state.inventory.cards):
+            return state.name
+    return None
+
+
 def _unsupported(state: NodeState, demand: Demand) -> Sequence[str]:
     """Why this version gives no card of a node away, whatever is asked; empty if it would give one, or units."""
-    if state.kinds or not demand.asks:
+    if _gives_units(state, demand):
         return ()
     words = {card.unsupported for card in state.inventory.cards}
     return () if None in words else sorted(filter(None, words))
-
-
-def _suits(card: Card, demand: Demand) -> bool:
-    return demand.suits(card) and card.unsupported is None
-
-
-def _has_vendor(state: NodeState, demand: Demand) -> bool:
-    """Whether a node has cards of the vendor that the demand means, its own choice among them aside."""
-    return _has_cards(state, replace(demand, only=None))
 
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
@@ -193,16 +230,12 @@ def _has_cards(state: NodeState, demand: Demand) -> bool:
         return has_units_for(state, demand)
     if not demand.asks:
         return any(demand.suits(card) for card in state.inventory.cards)
-    return any(_suits(card, demand) for card in state.inventory.cards)
+    return any(suits(card, demand) for card in state.inventory.cards)
 
 
-def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
-    """The cards that the demand may have, with their free GB. Of a vendor-managed node units are given, no cards."""
-    if state.kinds:
-        return []
-    return [
-        (card, free) for card, free in zip(state.inventory.cards, state.free_gb, strict=True) if _suits(card, demand)
-    ]
+def _without_its_choice(state: NodeState, demand: Demand) -> Sequence[str]:
+    """What keeps a pod that chooses among cards from a node where none is of its choice; empty if one is."""
+    return () if _has_cards(state, demand) else (f"without a card {demand.only}",)
 
 
 class _Needs:
@@ -213,10 +246,10 @@ class _Needs:
     def __init__(self, ask: Ask, demand: Demand) -> None:
         self._ask = ask
         self._demand = demand
-        self._known: dict[tuple[int, bool], int] = {}
+        self._known: dict[tuple[int, CardClass, bool], int] = {}
 
     def on(self, card: Card, inventory: Inventory) -> int:
-        kind = card.budget_gb, inventory.exclusive
+        kind = card.budget_gb, card.card_class, inventory.exclusive
         need = self._known.get(kind)
         if need is None:
             need = self._known[kind] = request_on(self._ask, card, inventory, self._demand)
@@ -241,7 +274,7 @@ def _versions(states: Iterable[NodeState], demand: Demand) -> tuple[str, ...]:
     return (*newest, *([f"no known {demand.accel.label} version"] if None in served else []))
 
 
-def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
+def _hardest(states: Sequence[NodeState], demand: Demand, own: int) -> tuple[Ask, bool]:
     """The ask that facts are given for, and whether every ask would fit a node if it were the only one.
 
     It is one that fits no node even alone if there is such an ask, else the one that needs most.
@@ -250,9 +283,9 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
     if len(demand.asks) == 1:
         return demand.asks[0], False
     sizes = {
-        (card.budget_gb, state.inventory.exclusive): (card, state.inventory)
+        (card.budget_gb, card.card_class, state.inventory.exclusive): (card, state.inventory)
         for state in states
-        for card, _ in _cards_of(state, demand)
+        for card, _ in cards_of(state, demand)
     }
 
     def need(ask: Ask) -> tuple[int, int, str]:
@@ -261,14 +294,14 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
 
     asks = sorted(demand.asks, key=need, reverse=True)
     for ask in asks:
-        search = NodeSearch(replace(demand, asks=(ask,), units=()))
+        search = NodeSearch(replace(demand, asks=(ask,), units=()), own)
         if not any((state.kinds or state.largest_free_gb >= ask.least_gb) and search.choose(state) for state in states):
             return ask, False
     return asks[0], True
 
 
 def _attempts(
-    states: Iterable[NodeState], ask: Ask, demand: Demand, best_node: NodeAttempt | None
+    states: Iterable[NodeState], ask: Ask, demand: Demand, own: int, best_node: NodeAttempt | None
 ) -> tuple[CardAttempt, ...]:
     """The nearest cards, those first that could hold the ask at all.
 
@@ -280,35 +313,46 @@ def _attempts(
         (
             best_node is not None and state.name != best_node.node,
             not card.healthy,
-            need > card.budget_gb,
-            max(0, need - free),
+            need > most,
+            max(0, need - room),
             state.name,
             card.index,
             need,
             free,
             card,
+            state,
         )
         for state in states
-        for card, free in _cards_of(state, demand)
-        if (need := needs.on(card, state.inventory)) > free or not best_node
+        for card, free, room, most in rooms_on(state, ask, demand, own)
+        if (need := needs.on(card, state.inventory)) > room or not best_node
     )
     return tuple(
-        CardAttempt(name, index, card.model, need, free, card.budget_gb, card.healthy)
-        for *_, name, index, need, free, card in heapq.nsmallest(MOST_ATTEMPTS, ranked)
+        CardAttempt(
+            name,
+            index,
+            card.model,
+            need,
+            free,
+            card.budget_gb,
+            card.healthy,
+            card.card_class,
+            backing_of(state, card, own),
+        )
+        for *_, name, index, need, free, card, state in heapq.nsmallest(MOST_ATTEMPTS, ranked)
     )
 
 
-def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand) -> NodeAttempt | None:
+def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int) -> NodeAttempt | None:
     """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
     best: NodeAttempt | None = None
     needs = _Needs(ask, demand)
     for state in states:
         rooms: dict[Vendor, list[bool]] = {}
-        for card, free in _cards_of(state, demand):
-            rooms.setdefault(card.vendor, []).append(free >= needs.on(card, state.inventory))
-        for room in rooms.values():
-            if best is None or (sum(room), len(room)) > (best.fitting, best.cards):
-                best = NodeAttempt(state.name, sum(room), len(room))
+        for card, _, room, _ in rooms_on(state, ask, demand, own):
+            rooms.setdefault(card.vendor, []).append(room >= needs.on(card, state.inventory))
+        for fitting in rooms.values():
+            if best is None or (sum(fitting), len(fitting)) > (best.fitting, best.cards):
+                best = NodeAttempt(state.name, sum(fitting), len(fitting))
     return best
 
 
@@ -324,13 +368,21 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
 
     True as well where the search for cards gave up: a pod that waits in vain is better than one that is never tried.
     """
-    search = NodeSearch(demand)
+    search = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
     in_vain: set[Hashable] = set()
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
         inventory = state.inventory
-        cards = tuple((card.vendor, card.budget_gb, card.unsupported, demand.admits(card)) for card in inventory.cards)
-        kind = inventory.exclusive, cards, state.kinds, units_offered(state.facts.allocatable)
+        kind = (
+            inventory.exclusive,
+            state.memory and state.memory.emptied,
+            tuple(
+                (card.vendor, card.budget_gb, card.card_class, card.unsupported, demand.admits(card))
+                for card in inventory.cards
+            ),
+            state.kinds,
+            units_offered(state.facts.allocatable),
+        )
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue
         allocatable = state.facts.allocatable

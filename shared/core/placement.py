@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from shared.api import names
 from shared.core.card_choice import Share, accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
@@ -22,6 +23,7 @@ from shared.core.nofit import explain_no_fit
 from shared.core.peers import Peers
 from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.system_memory import BYTES_PER_MIB
 from shared.core.unit_choice import UnitShare, effective_units
 from shared.core.units import Units
 
@@ -63,16 +65,21 @@ def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> 
     return _find(snapshot, demand, constraints, Peers.of(snapshot, constraints))
 
 
-def fits(state: NodeState, booking: Shares, units: Units = ()) -> bool:
-    """Whether a node whose state has changed since the choice still has room for shares and units."""
+def fits(state: NodeState, booking: Shares, memory_mib: int = 0, units: Units = ()) -> bool:
+    """Whether a node whose state has changed since the choice still has room for shares of its cards and for units.
+
+    `memory_mib` is what the pods of the booking request of the node's memory, which some cards are backed by.
+    """
     free = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True))
-    return all(gb <= free.get(index, 0) for index, gb in booking) and all(
-        count <= state.free_units(resource) for resource, count in units
-    )
+    if any(gb > free.get(index, 0) for index, gb in booking):
+        return False
+    if any(count > state.free_units(resource) for resource, count in units):
+        return False
+    return state.memory is None or state.memory.suffices(booking, memory_mib * BYTES_PER_MIB)
 
 
 def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> Placed | None:
-    search = NodeSearch(demand)
+    search = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
     for state in _roomy(snapshot, demand):
         if admits_node(state.facts, constraints) and admits_load(state, constraints, peers):
             given = search.choose(state)

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.core.cards import Card, Inventory
+from shared.core.device_use import device_use
 from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
+from shared.core.system_memory import SystemMemory
 from shared.core.unit_kinds import UnitKind
 from shared.core.units import is_partition, kinds_of, spread_units
 
@@ -35,7 +37,10 @@ class NodeState:
     used_gb: Mapping[int, int] = field(default_factory=dict)
     free_gb: tuple[int, ...] = ()
     """Free GB of each card, in the order of `inventory.cards`; 0 for a card that may not be used."""
+    memory: SystemMemory | None = None
+    """The node's memory, if it is what some of its cards give away."""
     total_free_gb: int = 0
+    """GB that pods could get at most, all together; `largest_free_gb` on one card."""
     largest_free_gb: int = 0
     repelling: tuple[PodFacts, ...] = ()
     """The pods with a required anti-affinity, which concerns pods that come later too."""
@@ -56,17 +61,26 @@ class NodeState:
         ledger = ledger or {}
         pods = pods or {}
         used = _used_gb(ledger, pods)
+        cards_in_shares = sum(1 for gb in used.values() if gb)
         requested = _requested(ledger, pods)
         kinds = kinds_of(
             inventory,
             facts.allocatable,
             lambda resource: any(pod.bound and pod.requests.get(resource) for pod in pods.values()),
         )
-        cards_in_shares = sum(1 for gb in used.values() if gb)
-        for index, gb in spread_units(inventory.cards, kinds, requested).items():
-            used[index] = max(used.get(index, 0), gb)
+        memory = None
+        if kinds:
+            for index, gb in spread_units(inventory.cards, kinds, requested).items():
+                used[index] = max(used.get(index, 0), gb)
+        else:
+            for _, card, gb in device_use(inventory, pods):
+                used[card.index] = used.get(card.index, 0) + gb
+            memory = SystemMemory.of(inventory.cards, facts.allocatable, requested, ledger, pods, used)
         exclusive = inventory.exclusive and not kinds
         free = tuple(_free_gb(card, used.get(card.index, 0), exclusive=exclusive) for card in inventory.cards)
+        room = free
+        if memory is not None:
+            room = tuple(memory.room_gb(card, gb) for card, gb in zip(inventory.cards, free, strict=True))
         return cls(
             facts=facts,
             inventory=inventory,
@@ -75,8 +89,9 @@ class NodeState:
             requested=requested,
             used_gb=used,
             free_gb=free,
-            total_free_gb=sum(free),
-            largest_free_gb=max(free, default=0),
+            memory=memory,
+            total_free_gb=sum(room),
+            largest_free_gb=max(room, default=0),
             repelling=tuple(pod for pod in pods.values() if pod.anti_affinity),
             kinds=kinds,
             cards_in_shares=cards_in_shares,
@@ -176,6 +191,7 @@ def _add_beyond(requested: dict[str, int], held: Mapping[str, int], seen: Mappin
 
 
 def _free_gb(card: Card, used: int, *, exclusive: bool) -> int:
-    if not card.healthy or card.unsupported or (exclusive and used):
+    taken_whole = (exclusive or card.is_partition) and used
+    if not card.healthy or card.unsupported or taken_whole:
         return 0
     return max(0, card.budget_gb - max(used, 0) - card.foreign_gb)

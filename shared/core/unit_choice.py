@@ -73,7 +73,7 @@ def is_kind_for(kind: UnitKind, ask: Ask, demand: Demand) -> bool:
     """
     if demand.vendor not in (None, vendor_of(kind.resource)):
         return False
-    own = _own_resource(ask, demand)
+    own = own_resource(ask, demand)
     if ask.source is Source.VENDOR_COUNT:
         return own is None or kind.resource == own
     return not is_partition(kind.resource) or (own is None and ask.amount.gb is not None)
@@ -100,7 +100,7 @@ def is_admitted(state: NodeState, kind: UnitKind, demand: Demand) -> bool:
 
 def _best_kind(state: NodeState, ask: Ask, demand: Demand, left: dict[str, int]) -> UnitKind | None:
     """The tightest units that serve an ask, those that the pod names itself before others."""
-    own = _own_resource(ask, demand)
+    own = own_resource(ask, demand)
     fitting = [
         kind
         for kind in state.kinds
@@ -118,5 +118,6 @@ def _shares(ask: Ask, demand: Demand, kind: UnitKind) -> Sequence[UnitShare]:
     ]
 
 
-def _own_resource(ask: Ask, demand: Demand) -> str | None:
+def own_resource(ask: Ask, demand: Demand) -> str | None:
+    """The vendor's resource for cards that the container of an ask names itself."""
     return next((resource for container, resource, _ in demand.own if container == ask.container), None)

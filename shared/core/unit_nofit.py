@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from shared.api import names
 from shared.core.asks import Ask
 from shared.core.cards import Vendor
 from shared.core.demand import Demand
@@ -17,6 +18,7 @@ from shared.core.unit_choice import (
     is_apart_enough,
     is_kind_for,
     is_large_enough,
+    own_resource,
     serves,
 )
 from shared.core.units import is_partition, memory_label, vendor_of
@@ -48,11 +50,11 @@ def nearest_kind(states: Iterable[NodeState], ask: Ask, demand: Demand) -> UnitA
     return min(_attempts(states, ask, demand), key=_nearness, default=None)
 
 
-def lacks_sharing(states: Iterable[NodeState], ask: Ask, demand: Demand) -> bool:
+def lacks_sharing(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int = 0) -> bool:
     """Whether the ask is for a part of a card, and all of `states` that could serve it empty give whole cards only."""
     if ask.amount.is_whole or ask.count > 1:
         return False
-    search = NodeSearch(demand)
+    search = NodeSearch(demand, own)
     candidates = [state for state in states if offers_anything(state) and search.choose(state.emptied) is not None]
     return bool(candidates) and all(
         state.kinds and all(kind.whole for kind in state.kinds if serves(kind, ask, demand)) for state in candidates
@@ -66,6 +68,11 @@ def size_unknown(state: NodeState, demand: Demand) -> str | None:
         if right and all(kind.gb is None and not is_large_enough(kind, ask) for kind in right):
             return memory_label(right[0].resource)
     return None
+
+
+def wanted_resource(ask: Ask, demand: Demand) -> str:
+    """The resource that a node would have to offer for an ask where all that is offered are slices."""
+    return own_resource(ask, demand) or names.NVIDIA_GPU
 
 
 def has_units_for(state: NodeState, demand: Demand) -> bool:

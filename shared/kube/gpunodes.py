@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.core.accel import Version, parse_version
 from shared.core.cards import Card, CardClass, Inventory, Vendor
+from shared.core.device_use import parse_slots
 from shared.core.ledger import Entry, Summary, decode_all
 from shared.core.unit_kinds import UnitKind
 
@@ -68,6 +69,7 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
             accel=_accel(status.get("accelVersions") or {}),
             injection=status.get("injection") or "env",
             exclusive=exclusive if mode is None else mode == EXCLUSIVE,
+            pod_devices=_pod_devices(status.get("podDevices") or {}),
             kinds=_kinds(status) if from_labels else (),
             served_by_us=mode is not None and not from_labels,
         ),
@@ -109,9 +111,12 @@ def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
         vendor=Vendor(raw["vendor"]),
         card_class=CardClass(raw.get("class") or CardClass.DISCRETE),
         memory_mib=raw.get("memoryMiB") or 0,
-        budget_gb=max(0, raw["budgetGB"] - wish.get("headroomGB", 0)),
+        budget_gb=max(0, _size_gb(raw, wish) - wish.get("headroomGB", 0)),
         healthy=raw.get("healthy", True) and not wish.get("cordoned", False),
         foreign_gb=raw.get("foreignGB") or 0,
+        partitioned=raw.get("partitioned", False),
+        compute_capable=raw.get("computeCapable", True),
+        onlined=raw.get("onlinedAsSystemMemory", False),
     )
 
 
@@ -120,6 +125,20 @@ def _kinds(status: Mapping[str, Any]) -> tuple[UnitKind, ...]:
         UnitKind(raw["resource"], raw.get("gb"), raw.get("perCard") or 1, bool(raw.get("partition")))
         for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"]))
     )
+
+
+def _size_gb(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> int:
+    """What the driver told of a card, or else what the admin declares."""
+    told = int(raw["budgetGB"])
+    if told or raw.get("memoryMiB") or raw.get("class") == CardClass.UNIFIED:
+        return told
+    return int(wish.get("vramGB") or 0)
+
+
+def _pod_devices(listed: Mapping[str, str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Slots by pod. A text that is no list of slots is passed over, as if the pod were not listed yet."""
+    read = ((uid, parse_slots(text)) for uid, text in sorted(listed.items()))
+    return tuple((uid, slots) for uid, slots in read if slots is not None)
 
 
 def _accel(versions: Mapping[str, str]) -> tuple[tuple[str, Version], ...]:

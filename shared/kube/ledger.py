@@ -141,16 +141,18 @@ class Ledger:
             state = state.without_pod(self._cluster.hold_key(wish.reservation))
         still_open: list[_Wish] = []
         taken: Shares = ()
+        taken_mib = 0
         taken_units: Units = ()
         for wish in batch:
             together = merge_shares((*taken, *wish.entry.shares))
+            together_mib = taken_mib + wish.entry.memory_mib
             units_together = add_units(taken_units, wish.entry.units)
             if known.ledger.get(wish.reservation) == wish.entry:
                 wish.outcome = True
-            elif not fits(state, together, units_together) or not wish.is_still_right():
+            elif not fits(state, together, together_mib, units_together) or not wish.is_still_right():
                 wish.outcome = False
             else:
-                taken, taken_units = together, units_together
+                taken, taken_mib, taken_units = together, together_mib, units_together
                 still_open.append(wish)
         return still_open
 

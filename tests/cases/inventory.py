@@ -42,8 +42,9 @@ class Agent:
         self._accel = _accel_versions(gpus) or self._accel
 
     def report_devices(self, pod_uid: str, uuids: Iterable[str]) -> None:
-        """Notes which cards the kubelet shows for a pod."""
-        self._pod_devices[pod_uid] = ",".join(str(slot) for slot in sorted(self._slots[uuid] for uuid in uuids))
+        """Notes which cards the kubelet shows for a pod; one that the driver does not know is no card."""
+        slots = sorted(self._slots[uuid] for uuid in uuids if uuid in self._slots)
+        self._pod_devices[pod_uid] = ",".join(map(str, slots))
 
     def slot_of(self, gpu: Json) -> int:
         """The slot of a card."""

@@ -250,6 +250,8 @@ _FIELDS: Final[Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]]] = 
     "driver-upgrade": ({"node": _TEXT, "evicts": _EVICTS}, {}),
 }
 
+ACTION_NAMES: Final = frozenset(_FIELDS)
+
 
 def _step(value: Any, where: str) -> Iterator[str]:
     action = value.get("action") if isinstance(value, dict) else None

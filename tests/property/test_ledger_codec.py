@@ -23,11 +23,12 @@ units: st.SearchStrategy[Units] = st.dictionaries(resources, st.integers(1, 512)
 )
 held = st.tuples(shares, units) | st.tuples(st.just(()), units.filter(bool))
 entries = st.builds(
-    lambda namespace, owner, since, held: Entry(namespace, owner, since, *held),
+    lambda namespace, owner, since, held, mib: Entry(namespace, owner, since, held[0], mib, held[1]),
     namespaces,
     st.text(max_size=40).map(owner_hash),
     st.integers(min_value=0, max_value=10**12 - 1),
     held,
+    st.integers(min_value=0, max_value=10**9),
 )
 
 
@@ -41,7 +42,8 @@ def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
 @given(
     st.text()
     | st.from_regex(
-        r"[a-z]{1,3}/[0-9a-f]{8};[0-9]{1,3};([0-9]{1,2}:[0-9]{1,2},?|[ab]{1,2}/[ab]=[0-9]{1,2},?){1,3}", fullmatch=True
+        r"[a-z]{1,3}/[0-9a-f]{8};[0-9]{1,3};([0-9]{1,2}:[0-9]{1,2},?|[ab]{1,2}/[ab]=[0-9]{1,2},?){1,3}(;[0-9]{1,3})?",
+        fullmatch=True,
     )
 )
 def test_any_text_is_an_entry_or_a_ledger_error(text: str) -> None:

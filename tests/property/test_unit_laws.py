@@ -105,7 +105,7 @@ def test_a_placed_pod_has_what_it_asked(snapshot: Snapshot, wanted: Demand) -> N
         assert causes(verdict)
         return
     state = snapshot.nodes[verdict.node]
-    assert fits(state, verdict.booking, verdict.units)
+    assert fits(state, verdict.booking, units=verdict.units)
     assert verdict.units == effective_units(wanted, verdict.unit_shares)
     by_resource = {kind.resource: kind for kind in state.kinds}
     for each in wanted.asks:
@@ -142,6 +142,6 @@ def test_the_order_of_nodes_does_not_matter(snapshot: Snapshot, wanted: Demand) 
 def _book(snapshot: Snapshot, placed: Placed, reservation: str) -> Snapshot:
     state = snapshot.nodes[placed.node]
 
-    entry = Entry("models", "0" * 8, 0, placed.booking, placed.units)
+    entry = Entry("models", "0" * 8, 0, placed.booking, units=placed.units)
     after = state.with_inventory(state.inventory, {**state.ledger, reservation: entry})
     return Snapshot({**snapshot.nodes, placed.node: after})

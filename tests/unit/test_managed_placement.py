@@ -219,8 +219,8 @@ class TestOtherNodes:
         assert far.attempts[0].node == "own"
 
     def test_a_room_that_was_found_is_checked_again(self) -> None:
-        assert fits(a10g(), (), ((GPU, 1),))
-        assert not fits(a10g(pods=[user("one", {GPU: 1})]), (), ((GPU, 1),))
+        assert fits(a10g(), (), units=((GPU, 1),))
+        assert not fits(a10g(pods=[user("one", {GPU: 1})]), (), units=((GPU, 1),))
 
 
 class TestOtherPlugin:
@@ -298,7 +298,13 @@ class TestSlices:
 
     def test_who_names_gpus_gets_no_slices(self) -> None:
         state = managed("mig", {SLICE: 4})
-        assert refusal(counted(1), state).reason is Reason.INSUFFICIENT_CAPACITY
+        verdict = refusal(counted(1), state)
+        assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+        assert "no node it may use offers nvidia.com/gpu." in explain(verdict)
+        assert "offers nvidia.com/gpu." in explain(refusal(demand(ask(Amount(percent=WHOLE.percent))), state))
+        part_of_amd = demand(ask(WHOLE), vendor=Vendor.AMD)
+        parts = managed("amd", {AMD: 1}, {"amd.com/gpu.compute-memory-partition": "CPX_NPS1"})
+        assert refusal(part_of_amd, parts).unit is not None
         pod = a_pod().limited_to({GPU: "1"}).annotated("kamiwaza.ai/vram-gb", "4")
         assert refusal(asked_by(pod), state).reason is Reason.INSUFFICIENT_CAPACITY
 

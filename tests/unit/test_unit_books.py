@@ -19,9 +19,9 @@ ID = "aaaaaaaaaa"
 
 
 def test_an_entry_of_units_reads_as_people_would_write_it() -> None:
-    entry = Entry("models", "0123abcd", 7, ((0, 6),), ((SLICE, 1),))
+    entry = Entry("models", "0123abcd", 7, ((0, 6),), units=((SLICE, 1),))
     assert entry.encode() == f"models/0123abcd;7;0:6,{SLICE}=1"
-    assert decode("models/0123abcd;7;nvidia.com/gpu=2") == Entry("models", "0123abcd", 7, (), ((GPU, 2),))
+    assert decode("models/0123abcd;7;nvidia.com/gpu=2") == Entry("models", "0123abcd", 7, (), units=((GPU, 2),))
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ class TestLedgerRules:
     def test_a_pod_with_units_and_our_id_gets_its_entry_back(self) -> None:
         pod = user("ours", {GPU: 2}, "eks", ID)
         review = review_ledger({}, {pod.key: pod}, Sightings(), 0.0, 20.0)
-        assert review.changes == {ID: Entry("models", owner_hash(""), 0, (), ((GPU, 2),))}
+        assert review.changes == {ID: Entry("models", owner_hash(""), 0, (), units=((GPU, 2),))}
 
     def test_an_entry_unlike_its_pod_is_corrected(self) -> None:
         pod = user("ours", {GPU: 2}, "eks", ID)
         ledger = {ID: held({GPU: 1}, owner="")}
         review = review_ledger(ledger, {pod.key: pod}, Sightings(), 0.0, 20.0)
-        assert review.changes[ID] == Entry("models", owner_hash(""), 0, (), ((GPU, 2),))
+        assert review.changes[ID] == Entry("models", owner_hash(""), 0, (), units=((GPU, 2),))
 
     def test_a_pod_that_nobody_placed_gets_none(self) -> None:
         pod = user("theirs", {GPU: 2})

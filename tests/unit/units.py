@@ -67,7 +67,7 @@ def user(name: str, units: Mapping[str, int], node: str = "eks", reservation: st
 
 def held(units: Mapping[str, int], namespace: str = "models", owner: str = "owner") -> Entry:
     """A reservation of units."""
-    return Entry(namespace, owner_hash(owner), 1_800_000_000, (), tuple(sorted(units.items())))
+    return Entry(namespace, owner_hash(owner), 1_800_000_000, (), units=tuple(sorted(units.items())))
 
 
 def slices(resource: str = SLICE, count: int = 1, container: str = "main") -> UnitAsk:
