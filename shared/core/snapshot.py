@@ -6,7 +6,7 @@ that runs without awaiting sees one consistent picture and nothing is copied for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.core.cards import Card, Inventory
@@ -159,21 +159,32 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
     pods that carry one id the entry stands for the older.
     """
     used: dict[int, int] = {}
-    recorded: dict[str, dict[int, int]] = {}
-    holding = (pod for pod in pods.values() if pod.shares)
-    for pod in sorted(holding, key=lambda pod: (pod.created, pod.key)):
-        if pod.reservation is not None and pod.reservation in ledger and pod.reservation not in recorded:
-            recorded[pod.reservation] = dict(pod.shares)
+    carriers: dict[str, PodFacts] = {}
+    for pod in pods.values():
+        if not pod.shares:
             continue
-        for index, gb in pod.shares:
-            used[index] = used.get(index, 0) + gb
+        counted: PodFacts | None = pod
+        if pod.reservation is not None and pod.reservation in ledger:
+            other = carriers.get(pod.reservation)
+            older = pod if other is None else min(pod, other, key=lambda each: (each.created, each.key))
+            carriers[pod.reservation], counted = older, (other if older is pod else pod)
+        if counted is not None:
+            _add(used, counted.shares)
     for reservation, entry in ledger.items():
-        shares = dict(entry.shares)
-        for index, gb in recorded.get(reservation, {}).items():
-            shares[index] = max(shares.get(index, 0), gb)
-        for index, gb in shares.items():
-            used[index] = used.get(index, 0) + gb
+        carrier = carriers.get(reservation)
+        if carrier is None or carrier.shares == entry.shares:
+            _add(used, entry.shares)
+        else:
+            larger = dict(entry.shares)
+            for index, gb in carrier.shares:
+                larger[index] = max(larger.get(index, 0), gb)
+            _add(used, larger.items())
     return used
+
+
+def _add(used: dict[int, int], shares: Iterable[tuple[int, int]]) -> None:
+    for index, gb in shares:
+        used[index] = used.get(index, 0) + gb
 
 
 def _requested(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, int]:
