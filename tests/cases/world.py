@@ -185,6 +185,8 @@ class World:
                 self.store.create(place_of_object(raw), raw)
         for volume in self.cluster.get("persistentVolumes") or ():
             self._add_volume(volume)
+        for namespace in self.cluster["optedInNamespaces"] if self.cluster.get("resourceQuota") else ():
+            self._add_quota(namespace, self.cluster["resourceQuota"])
         for node in self.case["given"]["nodes"]:
             self.join(node["name"], node["gpus"])
         for owner in owners_of(self.case["when"]):
@@ -212,6 +214,10 @@ class World:
         if name in self.cluster["optedInNamespaces"]:
             labels[names.NAMESPACE_LABEL] = names.MODE_ENABLED
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+
+    def _add_quota(self, namespace: str, hard: Json) -> None:
+        metadata = {"name": "quota", "namespace": namespace}
+        self.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")
