@@ -107,10 +107,20 @@ def _restore(patch: PodPatch, path: tuple[str, ...], was: Any) -> None:
             position = _position(patch, kind, name)
             if position is not None:
                 _restore_env(patch, kind, position, variable, was)
+        case (kind, name, "args") if was is None or _are_arguments(was):
+            position = _position(patch, kind, name)
+            if position is not None and was is None:
+                patch.remove("spec", kind, position, "args")
+            elif position is not None:
+                patch.set(was, "spec", kind, position, "args")
         case ("runtimeClassName",) if was is None:
             patch.remove("spec", "runtimeClassName")
         case _:
             pass
+
+
+def _are_arguments(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(argument, str) for argument in value)
 
 
 def _restore_env(patch: PodPatch, kind: str, position: int, variable: str, was: Any) -> None:

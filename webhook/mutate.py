@@ -29,6 +29,7 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
@@ -123,7 +124,8 @@ class Mutator:
             assert state is not None
             if request.dry_run:
                 break
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking)
+            memory = memory_mib(constraints.requests) if state.memory is not None else 0
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
             left = None if replaced is None else self._cluster.locate(replaced)
@@ -148,7 +150,7 @@ class Mutator:
                 break
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
-        warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
+        warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
         notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
         return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
 

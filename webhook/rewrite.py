@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from shared.api import names
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
-from shared.core.containers import mapping, text
-from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, Demand
+from shared.core.containers import Container, mapping, text
+from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, ReadPod
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from webhook.devices import NO_DEVICE, device_variable, selecting_variables, selects_within
@@ -20,6 +20,7 @@ from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
 from webhook.placed_record import Change, read_record, write_record
+from webhook.self_limit import advise_server
 
 
 @dataclass(slots=True)
@@ -31,14 +32,17 @@ class _Rewrite:
 
 def rewrite(
     patch: PodPatch,
-    demand: Demand,
+    read: ReadPod,
     placed: Placed,
     state: NodeState,
     reservation: str,
     runtime_class: str | None,
 ) -> tuple[str, ...]:
-    """Makes the pod of `patch` a placed one. Returns the warnings for its creator."""
+    """Makes the pod of `patch`, which was read as `read`, a placed one. Returns the warnings for its creator."""
+    demand = read.demand
+    assert demand is not None, "a pod that asks for nothing is not placed"
     work = _Rewrite(patch)
+    containers = {container.name: container for container in read.containers}
     shares = {ask.container: [s for s in placed.shares if s.container == ask.container] for ask in demand.asks}
     for ask in demand.asks:
         _book(work, ask.container, shares[ask.container])
@@ -47,6 +51,7 @@ def rewrite(
             cards = [share.card for share in shares[ask.container]]
             _show_cards(work, user, cards, state.inventory.injection)
             _check_selection(work, user, cards, state.inventory.injection)
+        _limit_server(work, containers[ask.container], shares[ask.container])
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
         _set_runtime_class(work, runtime_class)
@@ -142,6 +147,18 @@ def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], inje
             f"container {container}: {variable} was {value!r}, which points outside its {len(cards)} card(s); it is "
             "removed"
         )
+
+
+def _limit_server(work: _Rewrite, container: Container, shares: Sequence[Share]) -> None:
+    """Tells a model server we know to keep to its share, behind its own arguments: the last of equal flags counts."""
+    advice = advise_server(container, shares)
+    work.warnings += advice.warnings
+    if advice.limit is None:
+        return
+    kind, position = _place(work.patch, container.name)
+    was = work.patch.get("spec", kind, position, "args")
+    work.changed.append(Change((kind, container.name, "args"), was))
+    work.patch.set([*(was or ()), advice.limit.flag, advice.limit.value], "spec", kind, position, "args")
 
 
 def _pin(work: _Rewrite, state: NodeState) -> None:

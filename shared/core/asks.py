@@ -13,7 +13,9 @@ from shared.api import names
 from shared.core.amounts import WHOLE, Amount, parse_amount
 from shared.core.cards import Vendor
 from shared.core.containers import Container, Role
+from shared.core.engines import cards_on_this_pod, read_engine
 from shared.core.found import (
+    MOST_CARDS,
     FoundAmount,
     FoundCount,
     Source,
@@ -125,7 +127,21 @@ def _ask(
             f"asks for no card beside {amount.field}, which asks for {amount.amount}",
             "remove one of the two",
         )
-    return Ask(container.name, amount.amount, count.number if count else 1, amount.source, amount.field)
+    number = count.number if count else _cards_without_count(container, amount)
+    return Ask(container.name, amount.amount, number, amount.source, amount.field)
+
+
+def _cards_without_count(container: Container, amount: FoundAmount) -> int:
+    """How many cards an amount without a count is for.
+
+    `kamiwaza.ai/vram-gb` is for as many as the model server in the container spreads over. What is written for one
+    container by name, and other systems' amounts, are for one card.
+    """
+    if amount.field not in (annotation_field(names.VRAM), container.field(names.VRAM)):
+        return 1
+    engine = read_engine(container)
+    number = cards_on_this_pod(engine) if engine else None
+    return number if number is not None and 1 <= number <= MOST_CARDS else 1
 
 
 def _pod_level(
@@ -157,14 +173,18 @@ def _pod_level(
 
 
 def _candidates(lasting: Sequence[Container], counts: VendorCounts) -> list[str]:
-    """The containers that an ask of the pod as a whole may be meant for: those that name a GPU, else the apps.
+    """The containers that an ask of the pod as a whole may be meant for.
 
+    Those that name a GPU, else the apps; if that leaves several, those of them that run a model server we know.
     Sidecars come last: the helpers that meshes and agents add do not make it unclear which container serves.
     """
     with_gpu = [
-        container.name for container in lasting if any(counts[container.name].values()) or any(hami_vendors(container))
+        container for container in lasting if any(counts[container.name].values()) or any(hami_vendors(container))
     ]
-    return with_gpu or [container.name for container in lasting if container.role is Role.APP]
+    candidates = with_gpu or [container for container in lasting if container.role is Role.APP]
+    if len(candidates) > 1:
+        candidates = [container for container in candidates if read_engine(container)] or candidates
+    return [container.name for container in candidates]
 
 
 def _named(annotations: Mapping[str, str], lasting: Sequence[Container]) -> str | None:

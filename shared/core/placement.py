@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from shared.api import names
 from shared.core.card_choice import CardSearch, Share, accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
@@ -22,6 +23,7 @@ from shared.core.peers import Peers
 from shared.core.ranking import preferred_first
 from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.system_memory import BYTES_PER_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,19 @@ def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> 
     return _find(snapshot, demand, constraints, Peers.of(snapshot, constraints))
 
 
-def fits(state: NodeState, booking: Shares) -> bool:
-    """Whether the cards of `booking` still have room on a node whose state has changed since the choice."""
+def fits(state: NodeState, booking: Shares, memory_mib: int = 0) -> bool:
+    """Whether the cards of `booking` still have room on a node whose state has changed since the choice.
+
+    `memory_mib` is what the pods of the booking request of the node's memory, which some cards are backed by.
+    """
     free = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True))
-    return all(gb <= free.get(index, 0) for index, gb in booking)
+    if any(gb > free.get(index, 0) for index, gb in booking):
+        return False
+    return state.memory is None or state.memory.suffices(booking, memory_mib * BYTES_PER_MIB)
 
 
 def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> Placed | None:
-    search = CardSearch(demand)
+    search = CardSearch(demand, constraints.requests.get(names.MEMORY, 0))
     usable = (
         state
         for state in _roomy(snapshot, demand)

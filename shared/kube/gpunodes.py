@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.core.accel import Version, parse_version
-from shared.core.cards import Card, CardClass, Inventory, Vendor
+from shared.core.cards import MIB_PER_GB, Card, CardClass, Inventory, Vendor
+from shared.core.device_use import parse_slots
 from shared.core.ledger import Entry, Summary, decode_all
 
 EXCLUSIVE = "exclusive"
@@ -48,6 +49,7 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
             accel=_accel(status.get("accelVersions") or {}),
             injection=status.get("injection") or "env",
             exclusive=exclusive if mode is None else mode == EXCLUSIVE,
+            pod_devices=_pod_devices(status.get("podDevices") or {}),
         ),
         ledger=entries,
         broken=broken,
@@ -76,17 +78,35 @@ def _cards(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Card, ..
 
 
 def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
+    size_gb = _size_gb(raw, wish)
     return Card(
         index=raw["index"],
         uuid=raw["uuid"],
         model=raw.get("model") or "",
         vendor=Vendor(raw["vendor"]),
         card_class=CardClass(raw.get("class") or CardClass.DISCRETE),
-        memory_mib=raw.get("memoryMiB") or 0,
-        budget_gb=max(0, raw["budgetGB"] - wish.get("headroomGB", 0)),
+        memory_mib=raw.get("memoryMiB") or size_gb * MIB_PER_GB,
+        budget_gb=max(0, size_gb - wish.get("headroomGB", 0)),
         healthy=raw.get("healthy", True) and not wish.get("cordoned", False),
         foreign_gb=raw.get("foreignGB") or 0,
+        partitioned=raw.get("partitioned", False),
+        compute_capable=raw.get("computeCapable", True),
+        onlined=raw.get("onlinedAsSystemMemory", False),
     )
+
+
+def _size_gb(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> int:
+    """What the driver told of a card, or else what the admin declares."""
+    told = int(raw["budgetGB"])
+    if told or raw.get("memoryMiB") or raw.get("class") == CardClass.UNIFIED:
+        return told
+    return int(wish.get("vramGB") or 0)
+
+
+def _pod_devices(listed: Mapping[str, str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Slots by pod. A text that is no list of slots is passed over, as if the pod were not listed yet."""
+    read = ((uid, parse_slots(text)) for uid, text in sorted(listed.items()))
+    return tuple((uid, slots) for uid, slots in read if slots is not None)
 
 
 def _accel(versions: Mapping[str, str]) -> tuple[tuple[str, Version], ...]:

@@ -164,15 +164,17 @@ class Ledger:
             state = state.without_pod(self._cluster.hold_key(wish.reservation))
         still_open: list[_Wish] = []
         taken: Shares = ()
+        taken_mib = 0
         for wish in batch:
             together = merge_shares((*taken, *wish.entry.shares))
+            together_mib = taken_mib + wish.entry.memory_mib
             vacated = self._vacated(state, wish)
             if known.ledger.get(wish.reservation) == wish.entry:
                 wish.outcome = True
-            elif vacated is None or not fits(vacated, together) or not wish.is_still_right():
+            elif vacated is None or not fits(vacated, together, together_mib) or not wish.is_still_right():
                 wish.outcome = False
             else:
-                taken, state = together, vacated
+                taken, taken_mib, state = together, together_mib, vacated
                 still_open.append(wish)
         return still_open
 

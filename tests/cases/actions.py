@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,10 +18,10 @@ from tests.cases.kinds import place_of_object
 from tests.cases.outcome import Answer, Result, State, state_of
 from tests.cases.owners import steps_of
 from tests.cases.scheduler import allowed_nodes
-from tests.cases.world import World
+from tests.cases.world import AbsentError, World
 from tests.fakes.api import json_patched, merged
 from tests.fakes.inprocess import Network
-from tests.fakes.objects import Json, timestamp
+from tests.fakes.objects import Json, copied, timestamp
 from tests.fakes.pod_rules import requests_of
 
 REST_S: Final = 1.5
@@ -42,11 +41,14 @@ class Player:
 
     async def take(self, number: int, step: Json) -> Result:
         """Takes one step and lets everything come to rest."""
+        self.requests.admission.hang_up()
         await asyncio.sleep(float(step.get("afterSeconds") or 0))
         await self.settle(0.0)
         before = self.state()
-        found = ACTIONS[step["action"]](self, number, step)
-        answers = (await found) or []
+        try:
+            answers = (await ACTIONS[step["action"]](self, number, step)) or []
+        except AbsentError:
+            answers = []  # nothing to act on; whether there should be something is for the verdicts to say
         await self.settle(REST_S)
         slow = any(each["action"] == "slow-api-server" for each in steps_of(self.case["when"]))
         return Result(step, before, self.state(), answers, virtual=slow)
@@ -72,9 +74,8 @@ class Player:
         nodes = self.world.nodes()
         for pod in self.world.pods():
             uid, spec = pod["metadata"]["uid"], pod["spec"]
-            if pod["status"].get("phase", "Pending") != "Pending" or spec.get("schedulingGates"):
-                continue
-            if uid in self.requests.unscheduled and not spec.get("nodeName"):
+            pending = pod["status"].get("phase", "Pending") == "Pending" and not spec.get("schedulingGates")
+            if not pending or uid not in self.requests.scheduled:
                 continue
             allowed = allowed_nodes(pod, nodes, self.world.volumes_of(pod))
             if not allowed:
@@ -114,6 +115,7 @@ class Player:
             opened: Json = merged(old, {"spec": {"schedulingGates": None}})
             return opened
 
+        self.requests.scheduled.add(self.world.existing(step["object"])["metadata"]["uid"])
         return [await self.requests.update(step, change, "")]
 
     async def delete(self, number: int, step: Json) -> None:
@@ -146,7 +148,7 @@ class Player:
         raw = self.world.store.last_seen(uid)
         if raw is None:
             raise ValueError(f"late-event: there never was a pod of uid {uid!r}")
-        told = copy.deepcopy(raw)
+        told = copied(raw)
         if step.get("metadataStripped"):
             told["metadata"].pop("labels", None)
             told["metadata"].pop("annotations", None)
@@ -156,7 +158,8 @@ class Player:
         self.world.change_status(self.world.existing(step["object"]), step["status"])
 
     async def bind(self, number: int, step: Json) -> None:
-        self.world.change(self.world.existing(step["object"]), _to_node(step["node"]))
+        bound = self.world.change(self.world.existing(step["object"]), _to_node(step["node"]))
+        self.requests.scheduled.add(bound["metadata"]["uid"])
 
     async def device_report(self, number: int, step: Json) -> None:
         agent = self.world.agents.get(step["node"])

@@ -71,6 +71,11 @@ class Admission:
         self._store = store
         self._product = product
         self._secured = secured
+        self._connections = calls.Connections()
+
+    def hang_up(self) -> None:
+        """Ends its connections to the webhooks, so that the next calls look at the certificates again."""
+        self._connections.hang_up()
 
     async def mutate(self, passage: Passage, *, again: bool = False) -> None:
         """Asks the mutating webhooks; `again` only those that were asked before and want to be asked once more."""
@@ -158,7 +163,7 @@ class Admission:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await calls.post(
+                answer = await self._connections.post(
                     webhook.server,
                     webhook.certificate.context,
                     path,

@@ -42,11 +42,9 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
         shares.append(Share(_SERVER, card, hold["vramGB"], hold["vramGB"]))
     wish = {names.VRAM: str(max(hold["vramGB"] for hold in holds)), names.GPUS: str(len(holds))}
     asking = merged(pod, {"metadata": {"annotations": wish}, "spec": {"nodeName": None}})
-    demand = read_pod(asking).demand
-    assert demand is not None
     patch = PodPatch(asking)
     placed = Placed(given["node"], tuple(shares))
-    rewrite(patch, demand, placed, state, reservation, None)
+    rewrite(patch, read_pod(asking), placed, state, reservation, None)
     entry = Entry(given["namespace"], owner_hash(""), since, placed.booking)
     return {**patch.pod, "spec": {**patch.pod["spec"], "nodeName": pod["spec"]["nodeName"]}}, entry.encode()
 

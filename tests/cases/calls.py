@@ -23,12 +23,29 @@ class UnreachableError(Exception):
     """The call got no usable answer; the text says why, as an API server would."""
 
 
-async def post(
-    server: web.Server, context: ssl.SSLContext, path: str, body: bytes, *, host: str, ca_bundle: bytes
-) -> bytes:
-    """The body of the answer to a POST of JSON. Raises `UnreachableError`."""
-    tls = _Tls(context)
-    tls.verify(host, ca_bundle)
+class Connections:
+    """The connections of an API server, kept and shared by its calls until it hangs up."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[ssl.SSLContext, str, bytes], _Tls] = {}
+
+    def hang_up(self) -> None:
+        """Has every later call begin with a handshake."""
+        self._open.clear()
+
+    async def post(
+        self, server: web.Server, context: ssl.SSLContext, path: str, body: bytes, *, host: str, ca_bundle: bytes
+    ) -> bytes:
+        """The body of the answer to a POST of JSON. Raises `UnreachableError`."""
+        tls = self._open.get((context, host, ca_bundle))
+        if tls is None:
+            tls = _Tls(context)
+            tls.verify(host, ca_bundle)
+            self._open[context, host, ca_bundle] = tls
+        return await _exchange(server, tls, path, body, host)
+
+
+async def _exchange(server: web.Server, tls: _Tls, path: str, body: bytes, host: str) -> bytes:
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

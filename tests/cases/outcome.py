@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,14 +11,14 @@ from shared.core.snapshot import NodeState
 from shared.kube.cluster import Cluster
 from tests.cases.admission import Passage, Refusal
 from tests.cases.world import World
-from tests.fakes.objects import Json
+from tests.fakes.objects import Json, copied
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a client was told. `before` is the object that our webhooks saw first, `after` what became of it.
 
-    `waited_s` is how long it took by the real clock, `waited_virtual_s` by the case's.
+    `waited_s` is how long it took by the real clock (see `creates`), `waited_virtual_s` by the case's.
     """
 
     refusal: Refusal | None
@@ -43,7 +42,7 @@ class Answer:
             tuple(passage.ops),
             tuple(passage.warnings),
             before,
-            copy.deepcopy(passage.object),
+            copied(passage.object),
             waited_s,
             waited_virtual_s,
         )
@@ -116,7 +115,7 @@ def state_of(world: World, cluster: Cluster, events_written: int) -> State:
 def _used(state: NodeState) -> tuple[UsedCard, ...]:
     cards = []
     for card, free_gb in zip(state.inventory.cards, state.free_gb, strict=True):
-        if not card.healthy:
+        if not card.healthy or card.unsupported:
             # Nothing of it may be given away, which says nothing about what is in use.
             used = min(card.budget_gb, state.used_gb.get(card.index, 0) + card.foreign_gb)
         else:

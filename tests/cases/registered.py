@@ -15,6 +15,7 @@ from tests.fakes.api import place_of
 from tests.fakes.objects import Json, ObjectStore
 from tests.fakes.selectors import Selector
 
+_UNSEEN = frozenset({"object", "oldObject", "options"})
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/"
 
 
@@ -153,8 +154,9 @@ def _condition(expression: str, review: Review) -> bool:
 
 
 def _evaluate(expression: str, review: Review) -> object:
-    request = review.as_json()
-    context = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
+    # Expressions do not see objects and options through the request.
+    request = {key: value for key, value in review.as_json().items() if key not in _UNSEEN}
+    context = {"object": review.object, "oldObject": review.old, "request": request}
     return _compiled(expression).execute(context)
 
 

@@ -30,6 +30,10 @@ _OLD_S: Final = 3600.0
 """How long what is given has existed."""
 
 
+class AbsentError(LookupError):
+    """An object that a step names is not there, as when the create that should have made it was refused."""
+
+
 class World:
     """The objects of a case. `agents` are those of the nodes, none where somebody else manages the cards."""
 
@@ -82,13 +86,24 @@ class World:
             return None
 
     def existing(self, named: Mapping[str, Any]) -> Json:
-        """A stored object that a step names. ValueError if there is none, or another of that name."""
+        """A stored object that a step names. Raises `AbsentError` if it is not there at this step, ValueError if it
+        never can be.
+        """
         stored = self.find(named)
         if stored is None or named.get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
-            raise ValueError(
-                f"{named['kind']} {(named.get('metadata') or named).get('name')} does not exist at this step"
-            )
+            name = (named.get("metadata") or named).get("name")
+            if (named["kind"], name) not in self._spoken_of():
+                raise ValueError(f"{named['kind']} {name}: nothing in this case makes it")
+            raise AbsentError(f'{named["kind"]} "{name}" not found')
         return stored
+
+    def _spoken_of(self) -> set[tuple[str, str]]:
+        """Kind and name of everything that is there at some step, or could be."""
+        given = self.case["given"]
+        found = {("Pod", pod["name"]) for pod in given["pods"]} | {("Node", node["name"]) for node in given["nodes"]}
+        for raw in (*owners_of(self.case["when"]), *(step.get("object") or {} for step in steps_of(self.case["when"]))):
+            found.add((str(raw.get("kind")), str((raw.get("metadata") or {}).get("name"))))
+        return found
 
     def all(self, path: str) -> list[Json]:
         """Every object of a collection."""
@@ -125,7 +140,7 @@ class World:
         given = self._nodes.get(name, {"name": name})
         self.put(_node(given))
         if not self.cluster["managed"]:
-            self.agents[name] = Agent(name, exclusive=not self.cluster["gpuSharing"])
+            self.agents[name] = Agent(_node(given), exclusive=not self.cluster["gpuSharing"])
             self.look(name, gpus)
 
     def add_serving_secret(self, named: Json, authority: Authority, host: str) -> None:
@@ -173,9 +188,9 @@ class World:
         self._collect(stored["metadata"]["uid"])
 
     def _collect(self, uid: str) -> None:
-        """Kubernetes' garbage collection: what has no owner left goes."""
+        """Kubernetes' garbage collection: what is owned goes too."""
         for dependent in self.store.owned_by(uid):
-            self.store.delete(dependent, {})
+            self.remove(dependent)
 
     def _build(self) -> None:
         for namespace in sorted(self._namespaces()):

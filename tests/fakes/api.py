@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import jsonpatch
 
-from tests.fakes.objects import Change, Json, ObjectStore, Place, RefusalError
+from tests.fakes.objects import Change, Json, ObjectStore, Place, RefusalError, copied
 from tests.fakes.selectors import Selector
 
 
@@ -171,7 +170,7 @@ def _event(change: Change, selector: Selector) -> Json | None:
     if is_now and change.after is not None:
         return {"type": "MODIFIED" if was else "ADDED", "object": change.after}
     if was and change.before is not None:
-        gone = copy.deepcopy(change.before)
+        gone = copied(change.before)
         gone["metadata"]["resourceVersion"] = str(change.version)
         return {"type": "DELETED", "object": gone}
     return None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-import copy
 import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
 
 from tests.fakes.selectors import Selector
 
 Json: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 _KEEPS_STATUS_ON_CREATE = frozenset({"nodes"})
 
@@ -35,6 +37,12 @@ class RefusalError(Exception):
             "code": code,
         }
         self.code = code
+
+
+def copied(raw: T) -> T:
+    """A copy of JSON, several times faster than `copy.deepcopy`."""
+    copy: T = orjson.loads(orjson.dumps(raw))
+    return copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class ObjectStore:
 
     def create(self, place: Place, body: Json, *, dry_run: bool = False, uid: str | None = None) -> Json:
         """Stores a new object under its name, or one made from its generateName."""
-        new = copy.deepcopy(body)
+        new = copied(body)
         metadata = new.setdefault("metadata", {})
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + generated_suffix()
@@ -125,10 +133,10 @@ class ObjectStore:
         changes nothing makes no new version, as on the real server.
         """
         old = self.get(place)
-        wanted = change(copy.deepcopy(old))
+        wanted = change(copied(old))
         _check_preconditions(place, old, wanted.get("metadata") or {})
         if place.subresource == "status":
-            new = {**copy.deepcopy(old), "status": wanted.get("status")}
+            new = {**copied(old), "status": wanted.get("status")}
         else:
             new = {**wanted, "status": old.get("status")}
             fixed = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion")
@@ -168,11 +176,11 @@ class ObjectStore:
         """Every object of a collection."""
         return self.select(place, Selector())
 
-    def owned_by(self, uid: str) -> list[Place]:
-        """Where the objects are that name `uid` as an owner."""
+    def owned_by(self, uid: str) -> list[Json]:
+        """The objects that name `uid` as an owner."""
         return [
-            Place(prefix, plural, namespace or None, name)
-            for (prefix, plural, namespace, name), raw in self._objects.items()
+            raw
+            for raw in self._objects.values()
             if any(each.get("uid") == uid for each in raw["metadata"].get("ownerReferences") or ())
         ]
 
@@ -209,7 +217,7 @@ class ObjectStore:
 
     def _write(self, key: tuple[str, str, str, str], before: Json | None, after: Json | None) -> Json:
         self.version += 1
-        written = copy.deepcopy(after if after is not None else before or {})
+        written = copied(after if after is not None else before or {})
         written["metadata"]["resourceVersion"] = str(self.version)
         self._last_seen[written["metadata"]["uid"]] = written
         if after is None:

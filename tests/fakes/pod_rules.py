@@ -5,13 +5,12 @@ Only what placements meet. `tests/contract` holds it to what the real server doe
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from tests.fakes.objects import Json
+from tests.fakes.objects import Json, copied
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+))(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?\Z")
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -44,7 +43,7 @@ def containers_of(pod: Mapping[str, Any]) -> Iterator[Json]:
 
 def with_defaults(pod: Json) -> Json:
     """The pod as the API server reads it: amounts as texts, requests filled in from limits, nulls gone."""
-    read = copy.deepcopy(pod)
+    read = copied(pod)
     for container in containers_of(read):
         resources = container.get("resources")
         if not isinstance(resources, dict):
@@ -102,7 +101,7 @@ def problems_of_update(old: Json, new: Json, subresource: str) -> list[str]:
             return [] if kept else ["spec: Forbidden: only ephemeralContainers may be changed"]
         case "resize":
             return _resize_problems(old["spec"], new["spec"])
-    return _plain_update_problems(copy.deepcopy(old["spec"]), copy.deepcopy(new["spec"]))
+    return _plain_update_problems(copied(old["spec"]), copied(new["spec"]))
 
 
 def _plain_update_problems(was: Json, wanted: Json) -> list[str]:
@@ -168,7 +167,7 @@ def is_extended(name: str) -> bool:
 
 
 def _resize_problems(old: Json, new: Json) -> list[str]:
-    was, wanted = copy.deepcopy(old), copy.deepcopy(new)
+    was, wanted = copied(old), copied(new)
     for spec in (was, wanted):
         for kind in _LISTS:
             for container in spec.get(kind) or ():

@@ -10,10 +10,11 @@ from shared.core.containers import Container
 from shared.core.engines.shell import read_script
 from shared.core.engines.spec import EngineSpec
 from shared.core.engines.tables import SPECS
-from shared.core.engines.words import Variables, Word, expand
+from shared.core.engines.words import Variables, Word, expand_all
 from shared.core.engines.wrappers import SHELLS, WRAPPERS, basename, shell_text, unwrapped
 
 _DEEPEST = 6
+_MOST_SHELLS = 64
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*\Z")
 _PYTHON_VALUED = frozenset({"-X", "-W"})
 _PROGRAMS = frozenset(program for spec in SPECS.values() for program in (*spec.programs, *spec.direct_programs))
@@ -45,9 +46,8 @@ class CommandLine:
 
 def command_line(container: Container, entrypoint: EngineSpec | None, variables: Variables) -> CommandLine:
     """The programs of `container`. `entrypoint` is the engine of its image, which runs where no command is given."""
-    command = [expand(word, variables) for word in container.command]
-    args = [expand(word, variables) for word in container.args]
-    words = [*command, *args] if command else _behind_entrypoint(args, entrypoint)
+    expanded = expand_all((*container.command, *container.args), variables)
+    words = expanded if container.command else _behind_entrypoint(expanded, entrypoint)
     unread: list[str] = []
     found = tuple(_Taken(variables, unread).apart(words, {}, plain=True, depth=0)) if words else ()
     return CommandLine(found, tuple(unread))
@@ -90,6 +90,7 @@ class _Taken:
     def __init__(self, variables: Variables, unread: list[str]) -> None:
         self._variables = variables
         self._unread = unread
+        self._shells = 0
 
     def apart(self, words: Sequence[Word], env: Mapping[str, Word], *, plain: bool, depth: int) -> Iterator[Invocation]:
         """The programs that `words` start in the end."""
@@ -101,7 +102,7 @@ class _Taken:
             yield from self._script(shell[0].text, shell[1], env, depth)
         elif basename(words[0]) == "eval":
             yield from self._script(" ".join(word.text for word in words[1:]), (), env, depth)
-        elif _is_one_text(words) and words[0].known:
+        elif _is_one_text(words):
             yield from self._script(words[0].text, (), env, depth)
         elif wrapped := unwrapped(words):
             yield from self.apart(wrapped[1], {**env, **wrapped[0]}, plain=plain, depth=depth + 1)
@@ -113,12 +114,18 @@ class _Taken:
     def _script(
         self, text: str, parameters: Sequence[Word], env: Mapping[str, Word], depth: int
     ) -> Iterator[Invocation]:
+        self._shells += 1
+        if self._shells > _MOST_SHELLS:
+            self._unread.append("more than 64 shell texts")
+            return
         variables = dict(self._variables)
         variables.update({name: word.text if word.known else None for name, word in env.items()})
         script = read_script(text, variables, parameters)
         self._unread.extend(script.unread)
         for command in script.commands:
-            yield from self.apart(command.words, {**env, **command.env}, plain=False, depth=depth + 1)
+            yield from self.apart(
+                command.words, {**env, **command.env} if env else command.env, plain=False, depth=depth + 1
+            )
 
 
 def _runs_its_arguments(words: Sequence[Word]) -> bool:

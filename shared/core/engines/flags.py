@@ -12,8 +12,9 @@ from shared.core.engines.values import name as name_of_model
 from shared.core.engines.words import Word
 
 _NEGATIVE = re.compile(r"-(?:[0-9]+\.?|[0-9]*\.[0-9]+)\Z")
+_MOST_WORDS = 4096
 _BOOLEAN = frozenset({"true", "false"})
-_MODEL_VARIABLE = re.compile(r"\$\{?[A-Za-z0-9_]*MODEL", re.IGNORECASE)
+_MODEL_VARIABLE = re.compile(r"\$[{(]?[A-Za-z0-9_]*MODEL", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -27,9 +28,7 @@ class Reading:
     def put(self, setting: Setting, read: Reader, word: Word, said_by: str) -> None:
         """Takes what `word` says of `setting`, or lists it as unread."""
         value: Value = None
-        if read is present:
-            value = True
-        elif not word.known:
+        if not word.known and read is not present:
             self.unread.append(f"{said_by} {word.text}")
         else:
             try:
@@ -53,10 +52,17 @@ class _Arguments:
         self._model: Word | None = None
 
     def read(self) -> None:
+        flags_end = False
+        if len(self._words) > _MOST_WORDS:
+            self._reading.unread.append(f"what follows the first {_MOST_WORDS} words")
+            self._reading.hidden = True
+            self._words = self._words[:_MOST_WORDS]
         while self._at < len(self._words):
             word = self._words[self._at]
             self._at += 1
-            if _is_flag(word):
+            if word.text == "--":
+                flags_end = True
+            elif _is_flag(word) and not flags_end:
                 self._flag(word)
             else:
                 self._bare(word, first=self._at == 1)
@@ -65,7 +71,7 @@ class _Arguments:
 
     def _flag(self, word: Word) -> None:
         spelling, equals, text = word.text.partition("=")
-        if not word.known and "$" in spelling:
+        if " " in spelling or (not word.known and "$" in spelling):
             self._reading.unread.append(word.text)
             self._reading.hidden = True
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from shared.core.engines.engine import EngineName, Version
 from shared.core.engines.spec import EngineSpec
@@ -53,6 +54,7 @@ class Image:
     model: str | None = None
 
 
+@lru_cache(maxsize=1024)
 def read_image(reference: str) -> Image:
     """The engine in an image such as `docker.io/vllm/vllm-openai:v0.11.0@sha256:...`. Never raises."""
     path, tag = _split(reference[:_LONGEST].lower())

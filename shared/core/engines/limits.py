@@ -40,15 +40,15 @@ class Basis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryRule:
-    """How one engine takes memory: `setting` is what limits it, `advice` what to do with it where we cannot."""
+    """How one engine takes memory: `setting` is what limits it, `advice` what to do with it where no value is known."""
 
     basis: Basis
     setting: str
-    advice: str
+    advice: str = ""
 
 
 RULES: dict[EngineName, MemoryRule] = {
-    EngineName.VLLM: MemoryRule(Basis.TOTAL, "--gpu-memory-utilization", "write it into the command line"),
+    EngineName.VLLM: MemoryRule(Basis.TOTAL, "--gpu-memory-utilization"),
     EngineName.SGLANG: MemoryRule(
         Basis.FREE_BEFORE_LOAD, "--mem-fraction-static", "set it so that weights and cache stay within the share"
     ),
@@ -134,17 +134,15 @@ def keep_to_share(engine: Engine, container: str, share_gb: int, card_mib: int, 
     """
     share = _Share(engine, container, share_gb, card_mib, cards)
     own = engine.memory_fraction
-    if own is not None and own > 1:
-        return Advice(None, True, (share.says(f"{share.setting} {own:g} is more than a whole card; write at most 1"),))
     if share_gb * MIB_PER_GB >= card_mib - card_mib % MIB_PER_GB:
-        return Advice()
+        return share.advice_on_a_whole_card()
     if engine.name is EngineName.VLLM:
         return _vllm(engine, share)
     if own is not None:
         return share.advice_on_own(own)
     if share.rule.basis is Basis.NONE and engine.context_length is not None:
         return Advice()  # the user has sized it
-    return Advice(None, False, (share.says(f"{share.setting} is not set and {share.takes_what_is_free}"),))
+    return share.advice_on_nothing_set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +181,30 @@ class _Share:
         gb = float(_exactly(fraction) * self.card_mib / MIB_PER_GB)
         return f"would take {round(gb, 1):g} GB of a share of {self.gb} GB"
 
-    @property
-    def takes_what_is_free(self) -> str:
-        return f"{self.engine.name.label} does not know its share of {self.gb} GB; {self.rule.advice}"
-
     def says(self, sentence: str) -> str:
         return f"container {self.container}: {sentence}"
+
+    def advice_on_a_whole_card(self) -> Advice:
+        own = self.engine.memory_fraction
+        if own is None or own <= 1:
+            return Advice()
+        sentence = f"{self.setting} {own:g} is more than a whole card; write at most 1"
+        return Advice(breaks_share=True, warnings=(self.says(sentence),))
 
     def advice_on_own(self, own: float) -> Advice:
         """A user's own fraction, of whatever it is a fraction: on an idle card it takes that part of the total."""
         if not self.exceeded_by(own):
             return Advice()
-        return Advice(None, True, (self.says(f"{self.setting} {own:g} {self.taken(own)}; {self.rule.advice}"),))
+        sentence = f"{self.setting} {own:g} {self.taken(own)}; {self.rule.advice}"
+        return Advice(breaks_share=True, warnings=(self.says(sentence),))
+
+    def advice_on_nothing_set(self) -> Advice:
+        default = default_fraction(self.engine.name, self.engine.version)
+        if default is None:
+            problem = f"and {self.engine.name.label} does not know its share of {self.gb} GB"
+        else:
+            problem = f"and {self.engine.name.label}'s default of {default:g} {self.taken(default)}"
+        return Advice(warnings=(self.says(f"{self.setting} is not set {problem}; {self.rule.advice}"),))
 
 
 def _vllm(engine: Engine, share: _Share) -> Advice:
@@ -205,7 +215,7 @@ def _vllm(engine: Engine, share: _Share) -> Advice:
             f"vLLM {spelled} counts its neighbours' memory as its own, so no {share.setting} keeps it to a share of "
             f"{share.gb} GB; use 0.9.1 or newer, or ask for a whole card"
         )
-        return Advice(None, False, (share.says(sentence),))
+        return Advice(warnings=(share.says(sentence),))
     warnings = []
     if engine.kv_cache_bytes is not None and engine.kv_cache_bytes > share.mib * 1024**2:
         warnings.append(share.says(f"--kv-cache-memory-bytes alone is more than the share of {share.gb} GB; lower it"))
@@ -214,7 +224,7 @@ def _vllm(engine: Engine, share: _Share) -> Advice:
     assert default is not None
     fine = _exactly(default) * 1000 <= share.thousandths if own is None else not share.exceeded_by(own)
     if fine:
-        return Advice(None, bool(warnings), tuple(warnings))
+        return Advice(breaks_share=bool(warnings), warnings=tuple(warnings))
     value = f"{share.thousandths / 1000:.3f}".rstrip("0")
     injected = engine.appendable and (version is None or version >= _INJECTED_SINCE)
     if own is not None:
@@ -224,9 +234,9 @@ def _vllm(engine: Engine, share: _Share) -> Advice:
         problem = f"{share.setting} {absent} and vLLM's default of {default:g} {share.taken(default)}"
     remedy = f"it is set to {value}" if injected else f"set it to {value} in the container's command line"
     return Advice(
-        SelfLimit(share.setting, value) if injected else None,
-        own is not None or bool(warnings),
-        (*warnings, share.says(f"{problem}; {remedy}")),
+        limit=SelfLimit(share.setting, value) if injected else None,
+        breaks_share=own is not None or bool(warnings),
+        warnings=(*warnings, share.says(f"{problem}; {remedy}")),
     )
 
 

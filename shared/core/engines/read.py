@@ -15,6 +15,7 @@ from shared.core.engines.shell import read_script
 from shared.core.engines.spec import EngineSpec, Setting
 from shared.core.engines.values import Value, devices_length
 from shared.core.engines.words import Word, variables_of
+from shared.core.engines.wrappers import SHELLS, basename
 
 DEVICE_VARIABLES = (names.CUDA_VISIBLE_DEVICES, names.HIP_VISIBLE_DEVICES, names.ROCR_VISIBLE_DEVICES)
 
@@ -53,7 +54,7 @@ class _Described:
 
     def server(self, started: Started) -> Engine:
         helpers = [other for other in self._line.invocations if other is not started.invocation]
-        reading = Reading(unread=list(self._line.unread))
+        reading = Reading(unread=list(self._line.unread), hidden=bool(self._line.unread))
         environment = self._environment(started.invocation.env)
         _read_environment(started.spec, environment, reading)
         read_flags(started.arguments, started.spec, reading)
@@ -66,8 +67,7 @@ class _Described:
         reading = Reading(unread=list(self._line.unread), hidden=True)
         environment = self._environment({})
         _read_environment(spec, environment, reading)
-        for invocation in self._line.invocations:
-            reading.unread.append(" ".join(word.text for word in invocation.words[:2]))
+        reading.unread.extend(_program(invocation) for invocation in self._line.invocations)
         return self._engine(spec, reading, self._line.invocations, environment, {}, appendable=False)
 
     def _environment(self, env: Mapping[str, Word]) -> dict[str, Word]:
@@ -113,6 +113,12 @@ class _Described:
             hidden=reading.hidden,
             appendable=appendable,
         )
+
+
+def _program(invocation: Invocation) -> str:
+    """A program without its arguments, which may hold secrets. Of a shell, the file that it runs."""
+    first, *rest = invocation.words
+    return f"{first.text} {rest[0].text}" if rest and basename(first) in SHELLS else first.text
 
 
 def _read_environment(spec: EngineSpec, environment: Mapping[str, Word], reading: Reading) -> None:

@@ -16,7 +16,7 @@ from shared.core.engines.words import LONGEST_TEXT, Variables, Word
 
 _BLANK = " \t\r"
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
-_HERE_DOCUMENT = re.compile(r"<<(?!<)-?[ \t]*\\?(['\"]?)([A-Za-z0-9_.-]+)\1")
+_HERE_DOCUMENT = re.compile(r"<<(?!<)-?[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([^\s;&|()<>'\"\\]+))")
 _REDIRECTION = re.compile(r"&>>?|<<<|<<|>>|[<>]&|>\||<>|[<>]")
 
 _EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
@@ -47,7 +47,7 @@ class Script:
 def read_script(text: str, variables: Variables, parameters: Sequence[Word] = ()) -> Script:
     """The commands in `text`, which sees `variables` and, as `$0`, `$1`, ..., `parameters`. Never raises."""
     if len(text) > LONGEST_TEXT:
-        return Script((), ("a shell text of more than 64 KiB",))
+        return Script((), ("a shell text of more than 32 KiB",))
     reader = _CommandReader(text, Scope(variables, parameters))
     reader.read()
     return Script(tuple(reader.commands), tuple(reader.unread))
@@ -139,7 +139,9 @@ class _CommandReader(WordReader):
     def _end_command(self, operator: str) -> None:
         first = self._words[0].text if self._words else ""
         if self._words:
-            self.commands.append(Command(tuple(self._words), {**self.scope.environment, **self._prefix}))
+            inherited = self.scope.environment
+            env = {**inherited, **self._prefix} if self._prefix else inherited
+            self.commands.append(Command(tuple(self._words), env))
         else:
             for name, word in self._prefix.items():
                 self.assign(name, word)
@@ -158,7 +160,7 @@ class _CommandReader(WordReader):
 
     def _redirection(self) -> None:
         if here := _HERE_DOCUMENT.match(self.text, self.at):
-            self._here_documents.append(here[2])
+            self._here_documents.append(here[1] or here[2] or here[3])
             self.at = here.end()
             return
         operator = _REDIRECTION.match(self.text, self.at)

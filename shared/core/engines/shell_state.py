@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shared.core.engines.words import LONGEST_TEXT, Variables, Word
 
@@ -18,6 +18,7 @@ class Scope:
         self._parameters = tuple(parameters)
         self._exported = set(variables)
         self._set_here: dict[str, Word] = {}
+        self._environment: Mapping[str, Word] = {}
         self._put_in = 0
 
     @property
@@ -26,9 +27,9 @@ class Scope:
         return self._parameters[1:]
 
     @property
-    def environment(self) -> dict[str, Word]:
-        """What a program started now finds in its environment because of this text."""
-        return {name: word for name, word in self._set_here.items() if name in self._exported}
+    def environment(self) -> Mapping[str, Word]:
+        """What a program started now finds in its environment because of this text. It stays as it is."""
+        return self._environment
 
     def defines(self, name: str) -> bool:
         return name in self._values or self._parameter(name) is not None
@@ -45,13 +46,19 @@ class Scope:
     def assign(self, name: str, word: Word) -> None:
         self._values[name] = word.text if word.known else None
         self._set_here[name] = word
+        self._show(name)
 
     def export(self, name: str) -> None:
         self._exported.add(name)
+        self._show(name)
 
     def forget(self, name: str) -> None:
         """The variable has a value that only a running shell knows."""
         self._values[name] = None
+
+    def _show(self, name: str) -> None:
+        if name in self._exported and name in self._set_here:
+            self._environment = {**self._environment, name: self._set_here[name]}
 
     def _parameter(self, name: str) -> Word | None:
         if not name.isdigit() or len(name) > 3 or int(name) >= len(self._parameters):

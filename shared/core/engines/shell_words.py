@@ -14,7 +14,6 @@ _PLAIN = re.compile(r"[^ \t\r\n;&|()<>\"'\\$`#]+")
 _IN_QUOTES = re.compile(r'[^"\\$`]+')
 
 _DEEPEST = 8
-_LONGEST_SHOWN = 40
 
 
 class WordReader:
@@ -71,10 +70,9 @@ class WordReader:
         pieces.add(self.text[start:end], known=closed)
         self.at = end + 1
         if not closed:
-            self._unclosed(start - 1)
+            self._unclosed("'")
 
     def _double_quoted(self, pieces: Pieces) -> None:
-        start = self.at
         self.at += 1
         pieces.add("")
         while self.at < len(self.text):
@@ -93,7 +91,7 @@ class WordReader:
                 self.at = literal.end() if literal else self.at + 1
                 pieces.add(literal[0] if literal else char)
         pieces.add("", known=False)
-        self._unclosed(start)
+        self._unclosed('"')
 
     def _dollar(self, pieces: Pieces, *, quoted: bool) -> None:
         """An expansion, or a dollar sign that begins none."""
@@ -179,7 +177,6 @@ class WordReader:
 
     def skip_balanced(self, opening: str, closing: str) -> None:
         """Goes behind the sign that closes what was opened just before, past quotes and nested pairs."""
-        start = self.at
         level = 1
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -194,10 +191,10 @@ class WordReader:
                 if level == 0:
                     return
         self.at = len(self.text) + 1
-        self._unclosed(start - 2)
+        self._unclosed(opening)
 
-    def _unclosed(self, start: int) -> None:
-        self.unread.append(f"unclosed {self.text[max(0, start) :][:_LONGEST_SHOWN]}")
+    def _unclosed(self, sign: str) -> None:
+        self.unread.append(f"everything behind a {sign} that is not closed")
 
 
 def _add_arguments(pieces: Pieces, arguments: Sequence[Word]) -> None:
