@@ -151,10 +151,8 @@ class Mutator:
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
         warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
-        notes = notices(self._cluster, constraints, patch.pod, verdict.node)
-        return Admitted(
-            tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings, *notes), reservation, verdict.node
-        )
+        notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
+        return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
 
     async def _leave(self, node: str, reservation: str, deadline: float) -> None:
         """Ends an earlier attempt that the new one replaces on another node; if that fails, it runs out by itself."""

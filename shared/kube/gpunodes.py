@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.core.accel import Version, parse_version
-from shared.core.cards import Card, CardClass, Inventory, Vendor
+from shared.core.cards import MIB_PER_GB, Card, CardClass, Inventory, Vendor
 from shared.core.device_use import parse_slots
 from shared.core.ledger import Entry, Summary, decode_all
 
@@ -78,14 +78,15 @@ def _cards(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Card, ..
 
 
 def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
+    size_gb = _size_gb(raw, wish)
     return Card(
         index=raw["index"],
         uuid=raw["uuid"],
         model=raw.get("model") or "",
         vendor=Vendor(raw["vendor"]),
         card_class=CardClass(raw.get("class") or CardClass.DISCRETE),
-        memory_mib=raw.get("memoryMiB") or 0,
-        budget_gb=max(0, _size_gb(raw, wish) - wish.get("headroomGB", 0)),
+        memory_mib=raw.get("memoryMiB") or size_gb * MIB_PER_GB,
+        budget_gb=max(0, size_gb - wish.get("headroomGB", 0)),
         healthy=raw.get("healthy", True) and not wish.get("cordoned", False),
         foreign_gb=raw.get("foreignGB") or 0,
         partitioned=raw.get("partitioned", False),

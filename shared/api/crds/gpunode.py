@@ -14,7 +14,8 @@ from shared.api.crds.model import ATOMIC_MAP, GB, Conditions, CrdModel, ShortTex
 from shared.core.cards import CardClass, Vendor
 from shared.core.device_use import SLOTS_PATTERN
 
-MAX_CARDS = 64
+MAX_CARDS = 128
+"""Eight cards with seven partitions each, and as many that are gone and still hold pods."""
 MAX_RESERVATIONS = 4096
 MAX_POD_DEVICES = 512
 
