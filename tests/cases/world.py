@@ -206,6 +206,8 @@ class World:
                 self.store.create(place_of_object(raw), raw)
         for volume in self.cluster.get("persistentVolumes") or ():
             self._add_volume(volume)
+        for namespace in self.cluster["optedInNamespaces"] if self.cluster.get("resourceQuota") else ():
+            self._add_quota(namespace, self.cluster["resourceQuota"])
         for node in self.case["given"]["nodes"]:
             self.join(node["name"], node["gpus"])
         for owner in owners_of(self.case["when"]):
@@ -240,6 +242,10 @@ class World:
             metadata = {"name": "case", "namespace": name}
             quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
             self.put({**quota, "status": {"hard": hard}})
+
+    def _add_quota(self, namespace: str, hard: Json) -> None:
+        metadata = {"name": "quota", "namespace": namespace}
+        self.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")

@@ -30,6 +30,11 @@ class Injection(StrEnum):
     CDI = "cdi"
 
 
+class Source(StrEnum):
+    AGENT = "agent"
+    LABELS = "labels"
+
+
 class CardWish(CrdModel):
     """What the admin wants of one card."""
 
@@ -88,6 +93,22 @@ class CardStatus(CrdModel):
 Cards = Annotated[list[CardStatus], Field(max_length=MAX_CARDS, json_schema_extra=list_map("index"))]
 
 
+class UnitStatus(CrdModel):
+    """A resource of the vendor's device plugin, which books the node's cards where no agent of ours runs."""
+
+    resource: Annotated[str, Field(min_length=1, max_length=127)]
+    """The extended resource, such as `nvidia.com/gpu`."""
+    gb: GB | None = None
+    """GB of one unit of it. Left out where no label tells: then no amount is placed on it."""
+    per_card: Annotated[int, Field(ge=1)] = 1
+    """How many units one card is shared into by time-slicing or MPS."""
+    partition: bool = False
+    """True where a unit is a hardware partition, such as a MIG slice."""
+
+
+Units = Annotated[list[UnitStatus], Field(max_length=MAX_CARDS, json_schema_extra=list_map("resource"))]
+
+
 class Summary(CrdModel):
     """The sums that `kubectl get gpunodes` shows, in GB. Written together with the reservations."""
 
@@ -115,8 +136,13 @@ PodDevices = Annotated[dict[PodUid, Slots], Field(max_length=MAX_POD_DEVICES, js
 class GPUNodeStatus(CrdModel):
     """What the node has, and who holds how much of it."""
 
+    source: Source | None = None
+    """Who says what follows: `agent`, or `labels` where the controller reads them from the node, which has no agent."""
     cards: Cards | None = None
     """The cards of the node."""
+    units: Units | None = None
+    """On a node without an agent, the vendor's resources that book its cards. Which card a pod gets is the choice of
+    the vendor's device plugin, and what is shown as reserved of a card is their sum, told of the lowest slots."""
     models: Annotated[str, Field(max_length=1024)] | None = None
     """For people, the product names of the cards: `Tesla T4`, or `2x NVIDIA L4, Tesla T4`."""
     accel_versions: Annotated[dict[str, ShortText], Field(max_length=16)] | None = None
@@ -125,7 +151,8 @@ class GPUNodeStatus(CrdModel):
     """How a container gets its cards: `env` by an environment variable, `cdi` by the container runtime."""
     reservations: Reservations | None = None
     """The ledger: reservation id to `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. Where cards
-    are backed by the node's memory, `;<MiB>` follows: the pod's own memory request."""
+    are backed by the node's memory, `;<MiB>` follows: the pod's own memory request. Units of a vendor's resource stand
+    there as `nvidia.com/gpu=1`."""
     pod_devices: PodDevices | None = None
     """Slots of the cards that the kubelet lists for pods of other device plugins, by the pods' uids: `"0,1"`."""
     summary: Summary | None = None
