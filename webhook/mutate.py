@@ -147,7 +147,7 @@ class Mutator:
 
     async def _is_own_output(self, request: Request, pod: Mapping[str, Any]) -> bool:
         """Whether this is a pod that some replica placed a moment ago, reviewed again before it is stored."""
-        reservation, node = reservation_of(pod), pinned_node(pod["spec"])
+        reservation, node = reservation_of(pod), pinned_node(mapping(pod.get("spec"), "spec"))
         if reservation is None or node is None:
             return False
         located = await self._ledger.locate(reservation, node)

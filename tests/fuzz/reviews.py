@@ -105,13 +105,13 @@ def copied(dice: Dice, stored: Json) -> Json:
     metadata["name"] = f"copy-{dice.number(0, 9)}"
     match dice.number(0, 7):
         case 0:
-            metadata.pop("labels", None)
+            metadata["labels"] = None
         case 1:
-            metadata.get("annotations", {}).pop(PLACED, None)
+            metadata["annotations"] = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != PLACED}
         case 2:
             made["spec"].pop("affinity", None)
         case 3:
-            metadata.get("annotations", {})[words.VRAM] = dice.one(("1", "30", "auto"))
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), words.VRAM: dice.one(("1", "30", "auto"))}
         case 4:
             metadata.pop("ownerReferences", None)
         case 5:
