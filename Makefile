@@ -16,6 +16,7 @@ NAME ?= dev
 WEBHOOKS ?= 1
 IMAGE ?= placement-operator:0.1.0
 PYTEST_ARGS ?=
+CASES ?= tests/cases/open
 
 define CHECK_PYTHON
 @command -v "$(PYTHON)" >/dev/null || { \
@@ -46,7 +47,7 @@ down: $(STAMP) ## End a cluster that `make up` left running: make down [NAME=dev
 # Check it.
 .PHONY: test
 test: binaries ## Everything that has to pass
-	@$(MAKE) lint crds-check chart
+	@$(MAKE) lint crds-check chart cases
 	@mkdir -p build
 	@echo "The unit tests run beside the end-to-end tests; what they print follows at the end (build/unit.log)."
 	@{ $(MAKE) unit >build/unit.log 2>&1 && touch build/unit.passed; } & \
@@ -60,6 +61,10 @@ test: binaries ## Everything that has to pass
 unit: $(STAMP) ## Unit, property and contract tests, with the coverage of the core
 	$(BIN)/python -m pytest tests/unit tests/property tests/contract -m "not e2e" \
 		--cov --cov-branch --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
+
+.PHONY: cases
+cases: binaries ## Play the cases that people reported: make cases [CASES=tests/cases/open]
+	@$(BIN)/python -m tests.cases run "$(CASES)"
 
 .PHONY: e2e
 e2e: binaries ## Tests on a real control plane; E2E_KUBECONFIG=<file> takes that cluster instead of one of our own

@@ -37,16 +37,14 @@ def main() -> int:
 
 
 async def _control(settings: ControllerSettings, stop: asyncio.Event) -> None:
-    common = settings.common
-    async with await KubeClient.connect(common.kubeconfig) as client:
-        certificates = Certificates(client, settings, now=_now)
-        await _run(settings, client, certificates, stop)
+    async with await KubeClient.connect(settings.common.kubeconfig) as client:
+        await run_controller(settings, client, stop)
 
 
-async def _run(
-    settings: ControllerSettings, client: KubeClient, certificates: Certificates, stop: asyncio.Event
-) -> None:
+async def run_controller(settings: ControllerSettings, client: KubeClient, stop: asyncio.Event) -> None:
+    """One controller against the API server of `client`, until `stop`."""
     common = settings.common
+    certificates = Certificates(client, settings, now=_now)
     async with asyncio.TaskGroup() as group:
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
@@ -79,7 +77,7 @@ async def _run(
 
 
 def _now() -> datetime:
-    return datetime.now(UTC)
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from controller.events import Events, EventType
 from controller.placement_status import MOST_PLACEMENTS, card_phrase, placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
-from controller.workloads import wanted_pods
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
+from shared.core.wanted import wanted_pods
 from shared.kube import paths
 from shared.kube.backoff import jittered
 from shared.kube.client import KubeClient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.api import names
@@ -52,7 +52,7 @@ class Room:
         for name, filled in self._filled.items():
             if name in nodes:
                 nodes[name] = filled.over(nodes[name])
-        placed = find_place(Snapshot(nodes, snapshot.namespaces), needs.demand, needs.constraints)
+        placed = find_place(replace(snapshot, nodes=nodes), needs.demand, needs.constraints)
         if placed is None:
             self._vain.setdefault(needs.demand, []).append(needs.constraints)
             return False
@@ -83,6 +83,7 @@ class _Filled:
             shares=placed.booking,
             host_ports=constraints.host_ports,
             anti_affinity=constraints.pod_anti_affinity,
+            claims=tuple(use.name for use in constraints.claims if use.key is not None),
         )
         self._given.append(pod)
         self._after = self._after.with_pod(pod)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from controller.workloads import refused_owner, wanted_pods
+from controller.workloads import refused_owner
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
+from shared.core.wanted import wanted_pods
 from shared.kube.model_placements import refusal_key
 from shared.kube.owners import Owners
 

@@ -7,17 +7,18 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from controller.reports import Report, Reports
 from controller.room import Needs, Room
-from controller.workloads import pod_of, refused_owner, wanted_pods
+from controller.workloads import pod_of, refused_owner
 from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
 from shared.core.snapshot import Snapshot
+from shared.core.wanted import wanted_pods
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -71,6 +72,7 @@ class Waker:
         """Walks the waiting owners after each change, at most once in a second, until cancelled."""
         ends = [
             self._cluster.on_node_change(lambda _node: self._due.set()),
+            self._cluster.storage.on_change(self._due.set),
             self._reports.on_change(lambda _new, _old: self._due.set()),
         ]
         try:
@@ -95,7 +97,7 @@ class Waker:
         room = Room()
         # One picture for the whole walk: memory that is freed under way is for the first in rank, in the next walk.
         live = self._cluster.snapshot()
-        snapshot = Snapshot(dict(live.nodes), dict(live.namespaces))
+        snapshot = replace(live, nodes=dict(live.nodes), namespaces=dict(live.namespaces))
         for one in waiting:
             try:
                 if await self._would_fit(one, pods[one.owner.uid], snapshot, room):

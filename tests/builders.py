@@ -17,6 +17,7 @@ from shared.core.pods import PodFacts, pod_facts
 from shared.core.snapshot import NodeState, Snapshot
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -58,8 +59,8 @@ class PodBuilder:
         self._metadata.setdefault("annotations", {})[key] = value
         return self
 
-    def owned_by(self, kind: str, name: str, uid: str) -> Self:
-        owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+    def owned_by(self, kind: str, name: str, uid: str, api_version: str = "apps/v1") -> Self:
+        owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
         self._metadata.setdefault("ownerReferences", []).append(owner)
         return self
 
@@ -152,6 +153,36 @@ class PodBuilder:
         if selector is not None:
             constraint["labelSelector"] = selector
         self._spec.setdefault("topologySpreadConstraints", []).append(constraint)
+        return self
+
+    def preferring_nodes(self, weight: int, preference: Mapping[str, Any]) -> Self:
+        """A preferred node affinity."""
+        preferred = {"weight": weight, "preference": preference}
+        self._affinity("nodeAffinity").setdefault(PREFERRED, []).append(preferred)
+        return self
+
+    def preferring_near(self, weight: int, affinity_term: Mapping[str, Any]) -> Self:
+        """A preferred pod affinity."""
+        preferred = {"weight": weight, "podAffinityTerm": affinity_term}
+        self._affinity("podAffinity").setdefault(PREFERRED, []).append(preferred)
+        return self
+
+    def preferring_away(self, weight: int, affinity_term: Mapping[str, Any]) -> Self:
+        """A preferred pod anti-affinity."""
+        preferred = {"weight": weight, "podAffinityTerm": affinity_term}
+        self._affinity("podAntiAffinity").setdefault(PREFERRED, []).append(preferred)
+        return self
+
+    def claiming(self, *claims: str) -> Self:
+        """A volume for each of these claims."""
+        volumes = self._spec.setdefault("volumes", [])
+        volumes += [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+        return self
+
+    def with_scratch(self, name: str, **claim: Any) -> Self:
+        """A generic ephemeral volume, whose claim is made with the pod."""
+        volume = {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+        self._spec.setdefault("volumes", []).append(volume)
         return self
 
     def _affinity(self, kind: str) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def selects_node(pod: Json, node: Json) -> bool:
     if not (pod["spec"].get("nodeSelector") or {}).items() <= labels.items():
         return False
     affinity = pod["spec"]["affinity"].get("nodeAffinity")
-    if affinity is None:
+    if affinity is None or REQUIRED not in affinity:
         return True
     for term in affinity[REQUIRED]["nodeSelectorTerms"]:
         by_label, by_field = term.get("matchExpressions") or [], term.get("matchFields") or []
@@ -188,7 +188,12 @@ def node_of(pod: Json) -> str:
 
 
 def speaks_of(
-    term: Json, owner: Json, pod: Json, known_namespaces: Mapping[str, Mapping[str, str]], *, looks_around: bool
+    term: Json,
+    owner: Json,
+    pod: Json,
+    *,
+    looks_around: bool,
+    namespaces: Mapping[str, Mapping[str, str]] = NAMESPACES,
 ) -> bool:
     """Whether `term` of `owner` means `pod`.
 
@@ -198,8 +203,8 @@ def speaks_of(
     listed, selector = term.get("namespaces") or [], term.get("namespaceSelector")
     if not listed and selector is None:
         listed = [owner["metadata"]["namespace"]]
-    known = namespace in known_namespaces or not looks_around or not any((selector or {}).values())
-    in_scope = namespace in listed or (known and selects(selector, dict(known_namespaces.get(namespace, {}))))
+    known = namespace in namespaces or not looks_around or not any((selector or {}).values())
+    in_scope = namespace in listed or (known and selects(selector, dict(namespaces.get(namespace, {}))))
     return in_scope and selects(term.get("labelSelector"), pod["metadata"]["labels"])
 
 
@@ -275,7 +280,7 @@ class Model:
         return self.node_reasons(node) | self.load_reasons(node)
 
     def means(self, term: Json, owner: Json, pod: Json, *, looks_around: bool) -> bool:
-        return speaks_of(term, owner, pod, self.namespaces, looks_around=looks_around)
+        return speaks_of(term, owner, pod, looks_around=looks_around, namespaces=self.namespaces)
 
     def shares_domain(self, labels: Json, pod: Json, term: Json) -> bool:
         key = term["topologyKey"]

@@ -7,8 +7,9 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Coroutine, Iterator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from aiohttp import web
 
@@ -27,12 +28,16 @@ from webhook.app import Handlers
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
 from webhook.serving import ServingCertificate
+from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
 log = get_logger(__name__)
 
 _LINGER_S: Final = 5.0
 """How long to go on serving once unready: until every API server has been told of it."""
+
+Serve: TypeAlias = Callable[[Handlers, ServingCertificate, asyncio.Event], Awaitable[None]]
+"""Answers reviews with the handlers, under the certificate, until the event."""
 
 
 def main() -> int:
@@ -45,17 +50,25 @@ def main() -> int:
 
 
 async def _serve(settings: WebhookSettings, stop: asyncio.Event) -> None:
+    async with await KubeClient.connect(settings.common.kubeconfig) as client:
+        await run_webhook(settings, client, partial(_serve_reviews, settings), stop)
+
+
+async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serve, stop: asyncio.Event) -> None:
+    """One webhook against the API server of `client`: `serve` is called when it can answer. Ends after `stop`."""
     common = settings.common
-    async with await KubeClient.connect(common.kubeconfig) as client, asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as group:
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
-        refusals = RefusalReports(client, Owners(client, common.owner_kinds))
+        owners = Owners(client, common.owner_kinds)
+        refusals = RefusalReports(client, owners)
         mutator = Mutator(
             cluster,
             ledger,
+            TakeOver(client, cluster, owners, unix_time=_unix_time),
             new_id=_new_id,
-            unix_time=lambda: int(time.time()),
+            unix_time=_unix_time,
             runtime_class=settings.runtime_class,
         )
         handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
@@ -71,7 +84,7 @@ async def _serve(settings: WebhookSettings, stop: asyncio.Event) -> None:
         async with serve_health(common.health_host, common.health_port, unready):
             background = [group.create_task(work.run()) for work in (watches, certificate, refusals)]
             if await _before(stop, certificate.loaded.wait(), watches.synced()):
-                await _serve_reviews(settings, handlers, certificate, stop)
+                await serve(handlers, certificate, stop)
             for task in background:
                 task.cancel()
 
@@ -103,6 +116,10 @@ async def _before(stop: asyncio.Event, *conditions: Coroutine[Any, Any, object])
         ready.cancel()
         return False
     return True
+
+
+def _unix_time() -> int:
+    return int(time.time())
 
 
 def _new_id() -> str:

@@ -16,7 +16,7 @@ from shared.core.containers import Container, Role, mapping, read_containers, te
 from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
 from shared.core.foreign_words import refuse_foreign_words
 from shared.core.invalid import InvalidRequest
-from webhook.devices import device_variable
+from webhook.devices import DEVICE_VARIABLES, device_variable
 from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
 
@@ -30,7 +30,7 @@ def refuse_disagreement(pod: Mapping[str, Any], node: str, inventory: Inventory)
     """Raises `InvalidRequest` where a pod placed on `node` asks, requests or shows what the placement did not give."""
     containers = read_containers(pod)
     booked = _booked(pod, node, inventory)
-    refuse_foreign_words(_annotations(pod), containers)
+    refuse_foreign_words(containers)
     _refuse_later_asks(containers)
     _refuse_other_devices(containers, booked, inventory.injection)
     _refuse_other_asks(pod, booked, inventory)
@@ -122,17 +122,30 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     """
     annotations = _annotations(pod)
     named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
-    concerned = {*booked, *named, annotations.get(names.CONTAINER)}
+    concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
     remembered = _remembered_limits(pod)
     spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
     for container in read_containers(pod):
-        as_asked = {"name": container.name, "resources": {"limits": remembered.get(container.name, {})}}
+        as_asked = {
+            "name": container.name,
+            "resources": {"limits": remembered.get(container.name, {})},
+            **_server(container),
+        }
         if container.role is not Role.APP:
             policy = "Always" if container.role is Role.SIDECAR else None
             spec["initContainers"].append({**as_asked, "restartPolicy": policy})
         elif container.name in concerned:
             spec["containers"].append(as_asked)
     return read_pod({"metadata": {"annotations": annotations}, "spec": spec}).demand
+
+
+def _server(container: Container) -> dict[str, Any]:
+    """The part of a container that tells which model server it runs, and on how many cards."""
+    env: list[dict[str, Any]] = [
+        {"name": name, "value": value} for name, value in container.env.items() if name not in DEVICE_VARIABLES
+    ]
+    env += [{"name": name, "valueFrom": {}} for name in container.env_from_elsewhere - DEVICE_VARIABLES]
+    return {"image": container.image, "command": list(container.command), "args": list(container.args), "env": env}
 
 
 def _remembered_limits(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -10,15 +10,13 @@ from shared.core.containers import mapping, read_containers, texts
 from shared.core.demand import REPLACED_RESOURCES
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Shares, is_id, merge_shares
+from webhook.devices import DEVICE_VARIABLES
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import unpin
 from webhook.placed_record import read_record
 
 CONTAINER_LISTS = ("initContainers", "containers")
 RESOURCE_LISTS = ("limits", "requests")
-DEVICE_VARIABLES = frozenset({
-    names.NVIDIA_VISIBLE_DEVICES, names.CUDA_VISIBLE_DEVICES, names.ROCR_VISIBLE_DEVICES,
-})  # fmt: skip
 
 
 def reservation_of(pod: Mapping[str, Any]) -> str | None:
@@ -109,10 +107,20 @@ def _restore(patch: PodPatch, path: tuple[str, ...], was: Any) -> None:
             position = _position(patch, kind, name)
             if position is not None:
                 _restore_env(patch, kind, position, variable, was)
+        case (kind, name, "args") if was is None or _are_arguments(was):
+            position = _position(patch, kind, name)
+            if position is not None and was is None:
+                patch.remove("spec", kind, position, "args")
+            elif position is not None:
+                patch.set(was, "spec", kind, position, "args")
         case ("runtimeClassName",) if was is None:
             patch.remove("spec", "runtimeClassName")
         case _:
             pass
+
+
+def _are_arguments(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(argument, str) for argument in value)
 
 
 def _restore_env(patch: PodPatch, kind: str, position: int, variable: str, was: Any) -> None:

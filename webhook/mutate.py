@@ -3,13 +3,14 @@
 1. Read what the pod asks for; a pod that asks for nothing passes as it is.
 2. Our own output, reviewed again, passes unchanged; other marks of ours are taken off and the pod is placed anew.
 3. Decide on the live picture and hold the choice in this process.
-4. Record it in the node's ledger, or decide again if others were faster.
+4. Record it in the node's ledger, in place of an earlier attempt that failed, or decide again if others were faster.
 5. Answer with the patch.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,9 +29,12 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.snapshot import NodeState
+from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
+from webhook.cautions import cautions
 from webhook.marks import (
     booked_shares,
     is_marked,
@@ -38,11 +42,13 @@ from webhook.marks import (
     reservation_of,
     strip,
 )
+from webhook.notices import notices
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
 from webhook.siblings import picture_for
+from webhook.take_over import TakeOver
 
 
 class Mutator:
@@ -52,6 +58,7 @@ class Mutator:
         self,
         cluster: Cluster,
         ledger: Ledger,
+        take_over: TakeOver,
         *,
         new_id: Callable[[], str],
         unix_time: Callable[[], int],
@@ -59,6 +66,7 @@ class Mutator:
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._take_over = take_over
         self._new_id = new_id
         self._unix_time = unix_time
         self._runtime_class = runtime_class
@@ -109,23 +117,28 @@ class Mutator:
         owner_hash = ledger_core.owner_hash(pod.owner.uid if pod.owner else "")
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         while True:
-            verdict = place(picture_for(self._cluster, pod, reservation), demand, constraints)
+            replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
+            verdict = place(picture_for(self._cluster, pod, reservation, replaced), demand, constraints)
             if isinstance(verdict, NoFit):
                 return Refused(verdict)
             state = self._cluster.node(verdict.node)
             assert state is not None
             if request.dry_run:
                 break
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking)
+            memory = memory_mib(constraints.requests) if state.memory is not None else 0
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
+            left = None if replaced is None else self._cluster.locate(replaced)
+            elsewhere = left is not None and left.node != verdict.node
             try:
                 async with asyncio.timeout_at(deadline):
                     recorded = await self._ledger.reserve(
                         verdict.node,
                         reservation,
                         entry,
-                        partial(self._admits, verdict.node, pod, reservation, constraints),
+                        partial(self._admits, state, pod, reservation, constraints, replaced),
+                        replaces=None if elsewhere else replaced,
                     )
             except TimeoutError:
                 return Unrecorded("no time was left to record it")
@@ -133,17 +146,37 @@ class Mutator:
                 if not recorded:
                     self._cluster.release(reservation)
             if recorded:
+                if left is not None and replaced is not None and elsewhere:
+                    await self._leave(left.node, replaced, deadline)
                 break
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
-        warnings = rewrite(patch, demand, verdict, state, reservation, self._runtime_class)
-        return Admitted(tuple(patch.ops), warnings, reservation, verdict.node)
+        warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
+        notes = notices(self._cluster, constraints, patch.pod, verdict.node)
+        return Admitted(
+            tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings, *notes), reservation, verdict.node
+        )
 
-    def _admits(self, node: str, pod: PodFacts, reservation: str, constraints: Constraints) -> bool:
-        """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile."""
-        picture = picture_for(self._cluster, pod, reservation)
-        state = picture.nodes.get(node)
-        return state is not None and admits_load(state, constraints, Peers.of(picture, constraints))
+    async def _leave(self, node: str, reservation: str, deadline: float) -> None:
+        """Ends an earlier attempt that the new one replaces on another node; if that fails, it runs out by itself."""
+        with contextlib.suppress(ApiError, TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await self._ledger.drop(node, reservation)
+
+    def _admits(
+        self, chosen: NodeState, pod: PodFacts, reservation: str, constraints: Constraints, replaced: str | None
+    ) -> bool:
+        """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile.
+
+        What is booked of its cards was worked out from their sizes and the node's mode, so those must be the same.
+        """
+        picture = picture_for(self._cluster, pod, reservation, replaced)
+        state = picture.nodes.get(chosen.name)
+        return (
+            state is not None
+            and state.inventory == chosen.inventory
+            and admits_load(state, constraints, Peers.of(picture, constraints))
+        )
 
     async def _is_own_output(self, request: Request, pod: Mapping[str, Any]) -> bool:
         """Whether this is a pod that some replica placed a moment ago, reviewed again before it is stored."""

@@ -70,7 +70,8 @@ class RefusalReports:
         if key not in self._pending and len(self._pending) >= _MOST_PENDING:
             log.warning("refusal not reported: too many are pending", namespace=request.namespace, owner=owner.name)
             return
-        self._pending[key] = _Report(request.namespace, owner, refusal, _priority(request.pod), datetime.now(UTC))
+        now = datetime.fromtimestamp(time.time(), UTC)
+        self._pending[key] = _Report(request.namespace, owner, refusal, _priority(request.pod), now)
         quiet_s = self._written_at.get(key, float("-inf")) + _QUIET_S - time.monotonic()
         if quiet_s > 0:
             self._queue.add_after(key, quiet_s)

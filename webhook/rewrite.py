@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.api import names
-from shared.core.asks import VENDOR_RESOURCES
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
-from shared.core.containers import mapping, text
-from shared.core.demand import REPLACED_RESOURCES, Demand
+from shared.core.containers import Container, mapping, text
+from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, ReadPod
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
-from webhook.devices import NO_DEVICE, device_variable
+from webhook.devices import NO_DEVICE, device_variable, selecting_variables, selects_within
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
 from webhook.placed_record import Change, read_record, write_record
+from webhook.self_limit import advise_server
 
 
 @dataclass(slots=True)
@@ -32,20 +32,26 @@ class _Rewrite:
 
 def rewrite(
     patch: PodPatch,
-    demand: Demand,
+    read: ReadPod,
     placed: Placed,
     state: NodeState,
     reservation: str,
     runtime_class: str | None,
 ) -> tuple[str, ...]:
-    """Makes the pod of `patch` a placed one. Returns the warnings for its creator."""
+    """Makes the pod of `patch`, which was read as `read`, a placed one. Returns the warnings for its creator."""
+    demand = read.demand
+    assert demand is not None, "a pod that asks for nothing is not placed"
     work = _Rewrite(patch)
+    containers = {container.name: container for container in read.containers}
     shares = {ask.container: [s for s in placed.shares if s.container == ask.container] for ask in demand.asks}
     for ask in demand.asks:
         _book(work, ask.container, shares[ask.container])
         for user in (ask.container, *ask.init_containers):
             _drop_replaced_resources(work, user)
-            _show_cards(work, user, [share.card for share in shares[ask.container]], state.inventory.injection)
+            cards = [share.card for share in shares[ask.container]]
+            _show_cards(work, user, cards, state.inventory.injection)
+            _check_selection(work, user, cards, state.inventory.injection)
+        _limit_server(work, containers[ask.container], shares[ask.container])
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
         _set_runtime_class(work, runtime_class)
@@ -76,7 +82,7 @@ def silence_defaults(patch: PodPatch) -> None:
             if not booked and (kind, container.get("name")) not in taken:
                 continue
             for where in RESOURCE_LISTS:
-                for resource in sorted(VENDOR_RESOURCES.keys() & (resources.get(where) or {}).keys()):
+                for resource in sorted(FOREIGN_RESOURCES & (resources.get(where) or {}).keys()):
                     patch.set("0", "spec", kind, position, "resources", where, resource)
 
 
@@ -113,29 +119,46 @@ def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection
         )
     work.changed.append(Change((place[0], container, "env", variable), old))
     _write_env(work.patch, place, variable, uuids)
-    _drop_stray_cuda_devices(work, container, cards)
 
 
-def _drop_stray_cuda_devices(work: _Rewrite, container: str, cards: Sequence[Card]) -> None:
-    """Removes a `CUDA_VISIBLE_DEVICES` that points outside the container's cards, which are numbered from 0 inside
-    it.
+def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], injection: str) -> None:
+    """Removes the user's own choice among cards where it points outside those of the container, and says where it
+    cannot be told.
     """
     place = _place(work.patch, container)
-    old = _env(work.patch, place, names.CUDA_VISIBLE_DEVICES)
-    if old is None or "value" not in old:
+    for variable in selecting_variables(cards, injection):
+        old = _env(work.patch, place, variable)
+        if old is None:
+            continue
+        if "value" not in old and old.get("valueFrom") is not None:
+            work.warnings.append(
+                f"container {container}: {variable} comes from elsewhere and cannot be checked; the container sees "
+                f"{len(cards)} card(s), numbered from 0"
+            )
+            continue
+        value = text(old.get("value"), variable)
+        if selects_within(value, cards):
+            continue
+        work.changed.append(Change((place[0], container, "env", variable), old))
+        # All of them: an earlier entry of the name would count once the last is gone.
+        while (last := _last(work.patch.get("spec", *place, "env") or [], variable)) is not None:
+            work.patch.remove("spec", *place, "env", last)
+        work.warnings.append(
+            f"container {container}: {variable} was {value!r}, which points outside its {len(cards)} card(s); it is "
+            "removed"
+        )
+
+
+def _limit_server(work: _Rewrite, container: Container, shares: Sequence[Share]) -> None:
+    """Tells a model server we know to keep to its share, behind its own arguments: the last of equal flags counts."""
+    advice = advise_server(container, shares)
+    work.warnings += advice.warnings
+    if advice.limit is None:
         return
-    inside = {str(number) for number in range(len(cards))} | {card.uuid for card in cards}
-    devices = [device.strip() for device in str(old["value"]).split(",")]
-    if set(devices) <= inside:
-        return
-    work.changed.append(Change((place[0], container, "env", names.CUDA_VISIBLE_DEVICES), old))
-    # All of them: an earlier entry of the name would count once the last is gone.
-    while (last := _last(work.patch.get("spec", *place, "env") or [], names.CUDA_VISIBLE_DEVICES)) is not None:
-        work.patch.remove("spec", *place, "env", last)
-    work.warnings.append(
-        f"container {container}: {names.CUDA_VISIBLE_DEVICES} was {old['value']!r}, which points outside its "
-        f"{len(cards)} card(s); it is removed"
-    )
+    kind, position = _place(work.patch, container.name)
+    was = work.patch.get("spec", kind, position, "args")
+    work.changed.append(Change((kind, container.name, "args"), was))
+    work.patch.set([*(was or ()), advice.limit.flag, advice.limit.value], "spec", kind, position, "args")
 
 
 def _pin(work: _Rewrite, state: NodeState) -> None:

@@ -11,24 +11,31 @@ from dataclasses import replace
 
 from shared.core.ledger import owner_hash
 from shared.core.pods import PodFacts
-from shared.core.snapshot import Snapshot
+from shared.core.snapshot import NodeState, Snapshot
 from shared.kube.cluster import Cluster
 
 
-def picture_for(cluster: Cluster, pod: PodFacts, reservation: str) -> Snapshot:
-    """The cluster as the decision about `pod` should see it: with its unseen siblings, without its own hold."""
+def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: str | None = None) -> Snapshot:
+    """The cluster as the decision about `pod` should see it: with its unseen siblings, without its own hold.
+
+    The attempt `replaced`, whose place the pod takes over, is left out as well.
+    """
     snapshot = cluster.snapshot()
-    changed = {}
-    own_key = cluster.hold_key(reservation)
-    held = cluster.pod(own_key)
-    if held is not None and held.node in snapshot.nodes:
-        changed[held.node] = snapshot.nodes[held.node].without_pod(own_key)
+    changed: dict[str, NodeState] = {}
+    for own in (reservation, replaced):
+        key = None if own is None else cluster.hold_key(own)
+        held = None if key is None else cluster.pod(key)
+        if key is not None and held is not None and held.node in snapshot.nodes:
+            changed[held.node] = changed.get(held.node, snapshot.nodes[held.node]).without_pod(key)
+    located = None if replaced is None else cluster.locate(replaced)
+    if replaced is not None and located is not None and located.node in snapshot.nodes:
+        changed[located.node] = changed.get(located.node, snapshot.nodes[located.node]).without_entry(replaced)
     if pod.owner is not None:
         for other, located in cluster.unseen(pod.namespace, owner_hash(pod.owner.uid)):
             state = changed.get(located.node, snapshot.nodes.get(located.node))
-            if other != reservation and state is not None:
+            if other not in {reservation, replaced} and state is not None:
                 sibling = replace(
                     pod, key=f"sibling/{other}", node=located.node, shares=located.entry.shares, reservation=other
                 )
                 changed[located.node] = state.with_pod(sibling)
-    return Snapshot({**snapshot.nodes, **changed}, snapshot.namespaces) if changed else snapshot
+    return replace(snapshot, nodes={**snapshot.nodes, **changed}) if changed else snapshot

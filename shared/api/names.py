@@ -44,38 +44,64 @@ WOKEN: Final = PREFIX + "woken"
 """Touched on a ReplicaSet, StatefulSet, DaemonSet or Job so that its controller tries again at once."""
 
 # Vendors.
-NVIDIA_GPU: Final = "nvidia.com/gpu"
-NVIDIA_GPU_SHARED: Final = "nvidia.com/gpu.shared"
-NVIDIA_MIG_PREFIX: Final = "nvidia.com/mig-"
-AMD_GPU: Final = "amd.com/gpu"
+NVIDIA_PREFIX: Final = "nvidia.com/"
+NVIDIA_GPU: Final = NVIDIA_PREFIX + "gpu"
+NVIDIA_GPU_SHARED: Final = NVIDIA_PREFIX + "gpu.shared"
+NVIDIA_MIG_PREFIX: Final = NVIDIA_PREFIX + "mig-"
+AMD_PREFIX: Final = "amd.com/"
+AMD_GPU: Final = AMD_PREFIX + "gpu"
 INTEL_GPU_PREFIX: Final = "gpu.intel.com/"
+INTEL_GPUS: Final = (INTEL_GPU_PREFIX + "i915", INTEL_GPU_PREFIX + "xe")
+"""Intel's cards by their kernel driver. Its other resources (`monitoring`, `millicores`) count no cards."""
 
+# HAMi.
+NVIDIA_GPUMEM: Final = NVIDIA_PREFIX + "gpumem"
+NVIDIA_GPUMEM_PERCENTAGE: Final = NVIDIA_PREFIX + "gpumem-percentage"
+NVIDIA_GPUCORES: Final = NVIDIA_PREFIX + "gpucores"
+NVIDIA_PRIORITY: Final = NVIDIA_PREFIX + "priority"
+AMD_GPUMEM: Final = AMD_PREFIX + "gpumem"
+AMD_GPUCORES: Final = AMD_PREFIX + "gpucores"
 HAMI_RESOURCES: Final = frozenset(
-    {
-        "nvidia.com/gpumem",
-        "nvidia.com/gpumem-percentage",
-        "nvidia.com/gpucores",
-        "nvidia.com/priority",
-        "amd.com/gpumem",
-    }
+    {NVIDIA_GPUMEM, NVIDIA_GPUMEM_PERCENTAGE, NVIDIA_GPUCORES, NVIDIA_PRIORITY, AMD_GPUMEM, AMD_GPUCORES}
 )
+NVIDIA_USE_TYPE: Final = NVIDIA_PREFIX + "use-gputype"
+NVIDIA_NO_USE_TYPE: Final = NVIDIA_PREFIX + "nouse-gputype"
+NVIDIA_USE_UUID: Final = NVIDIA_PREFIX + "use-gpuuuid"
+NVIDIA_NO_USE_UUID: Final = NVIDIA_PREFIX + "nouse-gpuuuid"
+AMD_USE_TYPE: Final = AMD_PREFIX + "use-gputype"
+AMD_NO_USE_TYPE: Final = AMD_PREFIX + "nouse-gputype"
+AMD_USE_UUID: Final = AMD_PREFIX + "use-gpu-uuid"
+AMD_NO_USE_UUID: Final = AMD_PREFIX + "nouse-gpu-uuid"
 HAMI_ANNOTATIONS: Final = frozenset(
-    {
-        "nvidia.com/use-gputype",
-        "nvidia.com/nouse-gputype",
-        "nvidia.com/use-gpuuuid",
-        "nvidia.com/nouse-gpuuuid",
-    }
+    {NVIDIA_USE_TYPE, NVIDIA_NO_USE_TYPE, NVIDIA_USE_UUID, NVIDIA_NO_USE_UUID}
+    | {AMD_USE_TYPE, AMD_NO_USE_TYPE, AMD_USE_UUID, AMD_NO_USE_UUID}
 )
-KAI_ANNOTATIONS: Final = frozenset({"gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"})
 
+# KAI, as pod annotations.
+KAI_MEMORY: Final = "gpu-memory"
+KAI_FRACTION: Final = "gpu-fraction"
+KAI_DEVICES: Final = "gpu-fraction-num-devices"
+KAI_CONTAINER: Final = "gpu-fraction-container-name"
+KAI_ANNOTATIONS: Final = frozenset({KAI_MEMORY, KAI_FRACTION, KAI_DEVICES, KAI_CONTAINER})
+
+# Variables by which a container is shown cards, or picks among those it sees.
 NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
 ROCR_VISIBLE_DEVICES: Final = "ROCR_VISIBLE_DEVICES"
+HIP_VISIBLE_DEVICES: Final = "HIP_VISIBLE_DEVICES"
+GPU_DEVICE_ORDINAL: Final = "GPU_DEVICE_ORDINAL"
+NVIDIA_REQUIRE_CUDA: Final = "NVIDIA_REQUIRE_CUDA"
+NVIDIA_DISABLE_REQUIRE: Final = "NVIDIA_DISABLE_REQUIRE"
 NO_DEVICES: Final = frozenset({"none", "void", ""})
+
+# Groups of pods that serve one model.
+LWS_GROUP_SIZE: Final = "LWS_GROUP_SIZE"
+"""Set by LeaderWorkerSet on every pod of a group."""
+RAY_ADDRESS: Final = "RAY_ADDRESS"
 
 # Kubernetes.
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
+DEFAULT_SCHEDULER: Final = "default-scheduler"
 POD_SLOTS: Final = "pods"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -86,6 +112,20 @@ NODE_NAME_FIELD: Final = "metadata.name"
 TAINT_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+"""The provisioner of storage classes whose volumes an admin makes."""
+CLAIM_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+"""The annotation by which a claim named its class before it had a field for it."""
+CLAIM_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 _CARD_RESOURCE = re.compile(re.escape(CARD_RESOURCE_PREFIX) + r"(0|[1-9][0-9]{0,2})\Z")
 

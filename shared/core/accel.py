@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from shared.core.cards import Vendor
 from shared.core.invalid import InvalidRequest
@@ -16,6 +16,52 @@ _VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}\Z")
 _FIX = 'write "cuda>=12.4" (the driver must serve 12.4) or "cuda 12.9" (the toolkit in the image)'
 _VENDORS = {"cuda": Vendor.NVIDIA, "rocm": Vendor.AMD}
 _LABELS = {"cuda": "CUDA", "rocm": "ROCm"}
+
+
+class Requirement(Protocol):
+    """What a pod needs of the driver of its node: a runtime (`cuda`, `rocm`) in certain versions."""
+
+    @property
+    def runtime(self) -> str: ...
+
+    @property
+    def vendor(self) -> Vendor:
+        """Whose cards have this runtime."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The runtime's name as its maker spells it, for texts."""
+        ...
+
+    def met_by(self, served: Version) -> bool:
+        """Whether a driver that serves up to version `served` runs this."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Several requirements of one runtime, of which each must be met."""
+
+    parts: tuple[Requirement, ...]
+
+    @property
+    def runtime(self) -> str:
+        return self.parts[0].runtime
+
+    @property
+    def vendor(self) -> Vendor:
+        return self.parts[0].vendor
+
+    @property
+    def label(self) -> str:
+        return self.parts[0].label
+
+    def met_by(self, served: Version) -> bool:
+        return all(part.met_by(served) for part in self.parts)
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,34 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
 from shared.api import names
-from shared.core import quantity
 from shared.core.amounts import WHOLE, Amount, parse_amount
 from shared.core.cards import Vendor
 from shared.core.containers import Container, Role
+from shared.core.engines import cards_on_this_pod, read_engine
+from shared.core.found import (
+    MOST_CARDS,
+    FoundAmount,
+    FoundCount,
+    Source,
+    annotation_field,
+    limit_of,
+    number_of_cards,
+    the_one,
+)
+from shared.core.hami_words import check_hami_details, hami_amounts, hami_vendors, hami_whole_card
 from shared.core.invalid import InvalidRequest
-
-MOST_CARDS = 64
-"""No node carries more cards than this; a larger count is a slip."""
+from shared.core.kai_words import KaiAsk, read_kai
 
 MOST_ASKS = 16
 """Containers of one pod that may ask: how to share cards among more takes too long to work out."""
 
-VENDOR_RESOURCES: Mapping[str, Vendor] = {names.NVIDIA_GPU: Vendor.NVIDIA, names.AMD_GPU: Vendor.AMD}
+VENDOR_RESOURCES: Mapping[str, Vendor] = {
+    names.NVIDIA_GPU: Vendor.NVIDIA,
+    names.AMD_GPU: Vendor.AMD,
+    **dict.fromkeys(names.INTEL_GPUS, Vendor.INTEL),
+}
 
 VendorCounts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Container name to its vendor GPU resources and their counts, zeros included."""
-
-
-class Source(StrEnum):
-    """What an ask was read from; stands in the `kamiwaza.ai/placed` annotation."""
-
-    ANNOTATION = "annotation"
-    RESOURCE = "resource"
-    VENDOR_COUNT = "vendor-count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,14 @@ class Ask:
         return max(amount.gb or 1 for amount in (self.amount, *self.init))
 
 
+@dataclass(frozen=True, slots=True)
+class _PodLevel:
+    """What is asked for the pod as a whole, and the container that it is for."""
+
+    container: str
+    kai: KaiAsk | None
+
+
 def vendor_counts(containers: Sequence[Container]) -> VendorCounts:
     """The vendor GPU resources of every container. Raises `InvalidRequest`."""
     return {container.name: _vendor_counts(container) for container in containers}
@@ -66,9 +78,14 @@ def vendor_counts(containers: Sequence[Container]) -> VendorCounts:
 
 def read_asks(annotations: Mapping[str, str], containers: Sequence[Container], counts: VendorCounts) -> tuple[Ask, ...]:
     """The asks of `containers`, those of ordinary init containers included. Raises `InvalidRequest`."""
-    pod_level = _pod_level_target(annotations, containers, counts)
+    pod_level = _pod_level(annotations, containers, counts)
     found = (
-        _ask(annotations, container, counts[container.name], pod_level=container.name == pod_level)
+        _ask(
+            annotations,
+            container,
+            counts[container.name],
+            pod_level if pod_level and container.name == pod_level.container else None,
+        )
         for container in containers
     )
     asks = tuple(ask for ask in found if ask is not None)
@@ -84,10 +101,14 @@ def read_asks(annotations: Mapping[str, str], containers: Sequence[Container], c
 
 
 def _ask(
-    annotations: Mapping[str, str], container: Container, vendor: Mapping[str, int], *, pod_level: bool
+    annotations: Mapping[str, str], container: Container, vendor: Mapping[str, int], pod_level: _PodLevel | None
 ) -> Ask | None:
-    amount = _amount(annotations, container, pod_level=pod_level)
-    count = _count(annotations, container, vendor, pod_level=pod_level)
+    none_wanted = bool(vendor) and not any(vendor.values())
+    amount = the_one(_amounts(annotations, container, pod_level, none_wanted=none_wanted), "amounts")
+    count = the_one(_counts(annotations, container, vendor, pod_level), "counts")
+    if amount is None and count is None:
+        amount = hami_whole_card(container)
+    check_hami_details(container, asks=amount is not None or (count is not None and count.number > 0))
     if amount is None:
         if count is None or count.number == 0:
             return None
@@ -106,138 +127,143 @@ def _ask(
             f"asks for no card beside {amount.field}, which asks for {amount.amount}",
             "remove one of the two",
         )
-    return Ask(container.name, amount.amount, count.number if count else 1, amount.source, amount.field)
+    number = count.number if count else _cards_without_count(container, amount)
+    return Ask(container.name, amount.amount, number, amount.source, amount.field)
 
 
-def _pod_level_target(
+def _cards_without_count(container: Container, amount: FoundAmount) -> int:
+    """How many cards an amount without a count is for.
+
+    `kamiwaza.ai/vram-gb` is for as many as the model server in the container spreads over. What is written for one
+    container by name, and other systems' amounts, are for one card.
+    """
+    if amount.field not in (annotation_field(names.VRAM), container.field(names.VRAM)):
+        return 1
+    engine = read_engine(container)
+    number = cards_on_this_pod(engine) if engine else None
+    return number if number is not None and 1 <= number <= MOST_CARDS else 1
+
+
+def _pod_level(
     annotations: Mapping[str, str], containers: Sequence[Container], counts: VendorCounts
-) -> str | None:
-    """The container that a pod-level ask is for, or None if there is no such ask."""
-    lasting = [container.name for container in containers if container.role is not Role.INIT]
-    named = annotations.get(names.CONTAINER)
-    if named is not None and named not in lasting:
-        raise InvalidRequest(
-            f"metadata.annotations[{names.CONTAINER}]",
-            named,
-            "is no container of this pod that keeps running",
-            f"write one of: {', '.join(lasting)}",
-        )
+) -> _PodLevel | None:
+    """The ask of the pod as a whole, or None if there is none."""
+    kai = read_kai(annotations, counts)
+    lasting = [container for container in containers if container.role is not Role.INIT]
+    named = _named(annotations, lasting)
     asked = [key for key in (names.VRAM, names.GPUS) if key in annotations]
-    if not asked:
+    if kai is not None:
+        named = _named_for_kai(annotations, containers, named)
+    if not asked and kai is None:
         return None
     if named is not None:
-        return named
-    # Sidecars come last: the helpers that meshes and agents add do not make it unclear which container serves.
-    with_gpu = [name for name in lasting if any(counts[name].values())]
-    candidates = with_gpu or [container.name for container in containers if container.role is Role.APP]
+        return _PodLevel(named, kai)
+    candidates = _candidates(lasting, counts)
     if len(candidates) == 1:
-        return candidates[0]
+        return _PodLevel(candidates[0], kai)
+    key = asked[0] if asked else next(key for key in (names.KAI_MEMORY, names.KAI_FRACTION) if key in annotations)
     raise InvalidRequest(
-        f"metadata.annotations[{asked[0]}]",
-        annotations[asked[0]],
+        annotation_field(key),
+        annotations[key],
         f"may be meant for any of several containers ({', '.join(candidates)})",
-        f"add the annotation {names.CONTAINER}, or write {names.VRAM_OF_CONTAINER_PREFIX}<container>",
+        f"add the annotation {names.CONTAINER}, or write {names.VRAM_OF_CONTAINER_PREFIX}<container>"
+        if asked
+        else f"add the annotation {names.KAI_CONTAINER}",
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundAmount:
-    field: str
-    text: str
-    amount: Amount
-    source: Source
+def _candidates(lasting: Sequence[Container], counts: VendorCounts) -> list[str]:
+    """The containers that an ask of the pod as a whole may be meant for.
+
+    Those that name a GPU, else the apps; if that leaves several, those of them that run a model server we know.
+    Sidecars come last: the helpers that meshes and agents add do not make it unclear which container serves.
+    """
+    with_gpu = [
+        container for container in lasting if any(counts[container.name].values()) or any(hami_vendors(container))
+    ]
+    candidates = with_gpu or [container for container in lasting if container.role is Role.APP]
+    if len(candidates) > 1:
+        candidates = [container for container in candidates if read_engine(container)] or candidates
+    return [container.name for container in candidates]
 
 
-def _amount(annotations: Mapping[str, str], container: Container, *, pod_level: bool) -> _FoundAmount | None:
-    found: list[_FoundAmount] = []
+def _named(annotations: Mapping[str, str], lasting: Sequence[Container]) -> str | None:
+    named = annotations.get(names.CONTAINER)
+    if named is not None and named not in {container.name for container in lasting}:
+        raise InvalidRequest(
+            annotation_field(names.CONTAINER),
+            named,
+            "is no container of this pod that keeps running",
+            f"write one of: {', '.join(container.name for container in lasting)}",
+        )
+    return named
+
+
+def _named_for_kai(annotations: Mapping[str, str], containers: Sequence[Container], ours: str | None) -> str | None:
+    """The container that KAI's words name, which may be an init container, else the one that ours name."""
+    named = annotations.get(names.KAI_CONTAINER)
+    if named is None:
+        return ours
+    known = [container.name for container in containers]
+    if named not in known:
+        raise InvalidRequest(
+            annotation_field(names.KAI_CONTAINER),
+            named,
+            "is no container of this pod",
+            f"write one of: {', '.join(known)}",
+        )
+    if ours not in (None, named):
+        raise InvalidRequest(
+            annotation_field(names.KAI_CONTAINER),
+            named,
+            f"contradicts {annotation_field(names.CONTAINER)}, which is {ours!r}",
+            "keep one of the two",
+        )
+    return named
+
+
+def _amounts(
+    annotations: Mapping[str, str], container: Container, pod_level: _PodLevel | None, *, none_wanted: bool
+) -> list[FoundAmount]:
+    """Every amount that is written for a container, ours first."""
+    found: list[FoundAmount] = []
     for key in (names.VRAM_OF_CONTAINER_PREFIX + container.name, *((names.VRAM,) if pod_level else ())):
         if key in annotations:
-            field, text = f"metadata.annotations[{key}]", annotations[key]
-            found.append(_FoundAmount(field, text, parse_amount(text, field, annotation=True), Source.ANNOTATION))
-    resource = _limit(container, names.VRAM)
+            field, text = annotation_field(key), annotations[key]
+            found.append(FoundAmount(field, text, parse_amount(text, field, annotation=True), Source.ANNOTATION))
+    resource = limit_of(container, names.VRAM)
     if resource is not None:
         field = container.field(names.VRAM)
-        found.append(_FoundAmount(field, resource, parse_amount(resource, field, annotation=False), Source.RESOURCE))
-    for other in found[1:]:
-        if other.amount != found[0].amount:
-            raise InvalidRequest(
-                other.field,
-                other.text,
-                f"contradicts {found[0].field}, which is {found[0].text!r}: two amounts for one container",
-                "keep one of the two",
-            )
-    return found[0] if found else None
+        found.append(FoundAmount(field, resource, parse_amount(resource, field, annotation=False), Source.RESOURCE))
+    found += hami_amounts(container, none_wanted=none_wanted)
+    if pod_level and pod_level.kai:
+        found.append(pod_level.kai.amount)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundCount:
-    field: str
-    number: int
-    source: Source
-
-
-def _count(
-    annotations: Mapping[str, str], container: Container, vendor: Mapping[str, int], *, pod_level: bool
-) -> _FoundCount | None:
-    found: list[_FoundCount] = []
+def _counts(
+    annotations: Mapping[str, str], container: Container, vendor: Mapping[str, int], pod_level: _PodLevel | None
+) -> list[FoundCount]:
+    """Every number of cards that is written for a container, ours first."""
+    found: list[FoundCount] = []
     if pod_level and names.GPUS in annotations:
-        field = f"metadata.annotations[{names.GPUS}]"
-        found.append(_FoundCount(field, _whole_number(annotations[names.GPUS], field), Source.ANNOTATION))
-    resource = _limit(container, names.GPUS)
+        field = annotation_field(names.GPUS)
+        found.append(FoundCount(field, number_of_cards(annotations[names.GPUS], field), Source.ANNOTATION))
+    resource = limit_of(container, names.GPUS)
     if resource is not None:
         field = container.field(names.GPUS)
-        found.append(_FoundCount(field, _whole_number(resource, field), Source.RESOURCE))
+        found.append(FoundCount(field, number_of_cards(resource, field), Source.RESOURCE))
+    if pod_level and pod_level.kai and pod_level.kai.count:
+        found.append(pod_level.kai.count)
     # A zero for one vendor's cards takes nothing away from the cards of another.
     wanted = {name: number for name, number in vendor.items() if number} or vendor
-    found += [_FoundCount(container.field(name), number, Source.VENDOR_COUNT) for name, number in wanted.items()]
-    for other in found[1:]:
-        if other.number != found[0].number:
-            raise InvalidRequest(
-                other.field,
-                str(other.number),
-                f"contradicts {found[0].field}, which is {found[0].number}: two counts for one container",
-                "keep one of the two",
-            )
-    return found[0] if found else None
+    return found + [FoundCount(container.field(name), number, Source.VENDOR_COUNT) for name, number in wanted.items()]
 
 
 def _vendor_counts(container: Container) -> dict[str, int]:
-    texts = {resource: _limit(container, resource) for resource in VENDOR_RESOURCES}
+    texts = {resource: limit_of(container, resource) for resource in VENDOR_RESOURCES}
     return {
-        resource: _whole_number(text, container.field(resource), least=0)
+        resource: number_of_cards(text, container.field(resource), least=0)
         for resource, text in texts.items()
         if text is not None
     }
-
-
-def _limit(container: Container, resource: str) -> str | None:
-    """The text of an extended resource on a container, which must stand in its limits."""
-    request, limit = container.requests.get(resource), container.limits.get(resource)
-    if request is not None and (limit is None or not _same_quantity(request, limit)):
-        raise InvalidRequest(
-            container.field(resource, "requests"),
-            request,
-            "stands in requests without limits" if limit is None else f"differs from its limit, which is {limit!r}",
-            f"write {resource} in resources.limits; the request follows by itself",
-        )
-    return limit
-
-
-def _same_quantity(one: str, other: str) -> bool:
-    """Whether two texts stand for one quantity (`1`, `1000m`), or are equal where they stand for none."""
-    try:
-        return quantity.parse(one) == quantity.parse(other)
-    except quantity.QuantityError:
-        return one == other
-
-
-def _whole_number(text: str, field: str, *, least: int = 1) -> int:
-    try:
-        number = quantity.parse(text)
-    except quantity.QuantityError:
-        number = None
-    if number is None or number.denominator != 1 or not least <= number <= MOST_CARDS:
-        raise InvalidRequest(
-            field, text, "is not a number of cards", f"write a whole number from {least} to {MOST_CARDS}"
-        )
-    return int(number)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.core.asks import Ask
-from shared.core.cards import Card, Inventory, Vendor
+from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.demand import Demand, Policy
 from shared.core.snapshot import NodeState
 
@@ -35,19 +35,32 @@ def accel_met(inventory: Inventory, demand: Demand) -> bool:
     return served is not None and demand.accel.met_by(served)
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a node has for one pod: GB by position among its cards, and GB of memory behind `pools`, where several cards
+    give away the same.
+    """
+
+    free: tuple[int, ...]
+    pools: frozenset[int] = frozenset()
+    memory_gb: int = 0
+
+
 class CardSearch:
     """The search for the cards of one demand on one node after another, with one bound on its work in all.
 
+    `own` are the bytes of memory that the pod itself requests: they count where cards are backed by the node's.
     Only a pod with several GPU containers needs to search. The same nodes in the same order end in the same answer,
     also where a bound is hit; `gave_up` then says that a None may be wrong, and `steps` what was spent.
     """
 
-    __slots__ = ("_demand", "_in_vain", "_needs", "gave_up", "steps")
+    __slots__ = ("_demand", "_in_vain", "_needs", "_own", "gave_up", "steps")
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: Demand, own: int = 0) -> None:
         self._demand = demand
+        self._own = own
         self._in_vain: set[Hashable] = set()
-        self._needs: dict[tuple[int, Vendor, bool], tuple[int, ...]] = {}
+        self._needs: dict[tuple[int, Vendor, CardClass, bool, bool], tuple[int, ...]] = {}
         self.gave_up = False
         self.steps = 0
 
@@ -64,60 +77,90 @@ class CardSearch:
             return None
         by_card = [self._needs_of(card, state.inventory) for card in cards]
         needs = {ask.container: [need[number] for need in by_card] for number, ask in enumerate(demand.asks)}
-        if _is_hopeless(state, demand, needs):
+        room = self._room_of(state)
+        if _is_hopeless(room.free, demand, needs):
             return None
         # Nodes are bought by the dozen: where one has no room, those with the same cards and use have none either.
         look = (
             state.inventory.exclusive,
-            tuple(sorted((free, card.budget_gb, card.vendor) for free, card in zip(state.free_gb, cards, strict=True))),
+            room.memory_gb if room.pools else None,
+            tuple(
+                sorted(
+                    (free, card.budget_gb, card.vendor, card.card_class, demand.admits(card))
+                    for free, card in zip(room.free, cards, strict=True)
+                )
+            ),
         )
-        chosen = None if look in self._in_vain else self._search(state, needs)
+        chosen = None if look in self._in_vain else self._search(state, room, needs)
         if chosen is None:
             self._in_vain.add(look)
             return None
-        exclusive = _is_exclusive(state.inventory, demand)
         return tuple(
             Share(
-                ask.container, cards[slot], needs[ask.container][slot], ask.amount.on(cards[slot], exclusive=exclusive)
+                ask.container,
+                cards[slot],
+                needs[ask.container][slot],
+                ask.amount.on(cards[slot], exclusive=_is_whole(cards[slot], state.inventory, demand)),
             )
             for ask in demand.asks
             for slot in sorted(chosen[ask.container], key=lambda slot: cards[slot].index)
         )
 
+    def _room_of(self, state: NodeState) -> _Room:
+        memory, cards = state.memory, state.inventory.cards
+        if memory is None:
+            return _Room(state.free_gb)
+        free = tuple(memory.room_gb(card, gb, self._own) for card, gb in zip(cards, state.free_gb, strict=True))
+        if len(memory.pools) == 1:
+            return _Room(free)
+        pools = frozenset(slot for slot, card in enumerate(cards) if card.index in memory.pools)
+        return _Room(free, pools, memory.left_gb(self._own))
+
     def _needs_of(self, card: Card, inventory: Inventory) -> tuple[int, ...]:
         """GB that each ask takes of a card, 0 if it may not have it; worked out once for all cards of a size."""
-        kind = card.budget_gb, card.vendor, inventory.exclusive
+        kind = card.budget_gb, card.vendor, card.card_class, inventory.exclusive, self._demand.admits(card)
         needs = self._needs.get(kind)
         if needs is None:
-            suits = self._demand.suits(card)
-            needs = tuple(request_on(ask, card, inventory, self._demand) * suits for ask in self._demand.asks)
+            demand, suits = self._demand, self._demand.suits(card)
+            needs = tuple(
+                request_on(ask, card, inventory, demand) * (suits and may_hold(card, ask)) for ask in demand.asks
+            )
             self._needs[kind] = needs
         return needs
 
-    def _search(self, state: NodeState, needs: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]] | None:
+    def _search(
+        self, state: NodeState, room: _Room, needs: Mapping[str, Sequence[int]]
+    ) -> Mapping[str, Sequence[int]] | None:
         """Positions among the node's cards by container."""
         order = sorted(
             self._demand.asks, key=lambda ask: (max(needs[ask.container]), ask.count, ask.container), reverse=True
         )
-        free = list(state.free_gb)
+        free = list(room.free)
+        memory_gb = room.memory_gb
         chosen: dict[str, Sequence[int]] = {}
         end = min(MOST_STEPS, self.steps + _MOST_STEPS_ON_NODE)
 
         def serve(depth: int) -> bool:
+            nonlocal memory_gb
             if depth == len(order):
                 return True
             ask = order[depth]
             need = needs[ask.container]
-            for slots in _options(need, ask.count, free, state, self._demand):
+            for slots in _options(need, ask, free, room.pools, state, self._demand):
                 if self.steps >= end:
                     self.gave_up = True
                     return False
                 self.steps += 1
+                pooled = sum(need[slot] for slot in slots if slot in room.pools)
+                if pooled and pooled > memory_gb:
+                    continue
+                memory_gb -= pooled
                 for slot in slots:
                     free[slot] -= need[slot]
                 chosen[ask.container] = slots
                 if serve(depth + 1):
                     return True
+                memory_gb += pooled
                 for slot in slots:
                     free[slot] += need[slot]
             return False
@@ -127,44 +170,63 @@ class CardSearch:
 
 def request_on(ask: Ask, card: Card, inventory: Inventory, demand: Demand) -> int:
     """GB that `ask` takes of `card`: its amount, or what an init container needs there before it, if that is more."""
-    exclusive = _is_exclusive(inventory, demand)
+    exclusive = _is_whole(card, inventory, demand)
     return max(amount.on(card, exclusive=exclusive) for amount in (ask.amount, *ask.init))
 
 
-def _is_hopeless(state: NodeState, demand: Demand, needs: Mapping[str, Sequence[int]]) -> bool:
+def may_hold(card: Card, ask: Ask) -> bool:
+    """Whether a card is something that `ask` can be put on.
+
+    A partition is no card: it serves one container that asks for GB of one, and not several that belong together, nor
+    an ask for a whole card or a part of one.
+    """
+    amounts = (ask.amount, *ask.init)
+    return not card.is_partition or (ask.count == 1 and all(amount.gb is not None for amount in amounts))
+
+
+def _is_hopeless(free_gb: Sequence[int], demand: Demand, needs: Mapping[str, Sequence[int]]) -> bool:
     """Whether a count shows without any search that a node has no room."""
     least: list[tuple[int, int]] = []
     for ask in demand.asks:
-        room = [need for need, free in zip(needs[ask.container], state.free_gb, strict=True) if 0 < need <= free]
+        room = [need for need, free in zip(needs[ask.container], free_gb, strict=True) if 0 < need <= free]
         if len(room) < ask.count:
             return True
         least.append((min(room), ask.count))
-    if sum(gb * count for gb, count in least) > state.total_free_gb:
+    if sum(gb * count for gb, count in least) > sum(free_gb):
         return True
     # A card holds so many shares of `gb` or more, and no more than that.
     return len(least) > 1 and any(
-        sum(count for other, count in least if other >= gb) > sum(free // gb for free in state.free_gb)
-        for gb, _ in least
+        sum(count for other, count in least if other >= gb) > sum(free // gb for free in free_gb) for gb, _ in least
     )
 
 
 def _options(
-    need: Sequence[int], count: int, free: Sequence[int], state: NodeState, demand: Demand
+    need: Sequence[int], ask: Ask, free: Sequence[int], pools: frozenset[int], state: NodeState, demand: Demand
 ) -> Iterator[tuple[int, ...]]:
-    """Sets of `count` cards that have room, by their positions among the node's cards, the preferred set first."""
+    """Sets of cards for one ask that have room, by their positions among the node's cards, the preferred set first.
+
+    Preferred is the set that leaves least; of a partition all that is not asked for is left.
+    """
     sign = -1 if demand.policy is Policy.SPREAD else 1
     fitting = [
-        (sign * (free[slot] - need[slot]), sign * card.budget_gb, card.index, slot)
+        (
+            sign * (free[slot] - (ask.least_gb if card.is_partition else need[slot])),
+            sign * card.budget_gb,
+            card.index,
+            slot,
+        )
         for slot, card in enumerate(state.inventory.cards)
         if 0 < need[slot] <= free[slot]
     ]
     # Cards that are alike stand for each other: a node of eight equal cards has one way to give four.
-    alike: dict[Vendor, dict[tuple[int, int], list[int]]] = {}
+    alike: dict[Vendor, dict[tuple[int, int, int, bool], list[int]]] = {}
     for *_, slot in sorted(fitting):
         card = state.inventory.cards[slot]
-        alike.setdefault(card.vendor, {}).setdefault((free[slot], card.budget_gb), []).append(slot)
+        alike.setdefault(card.vendor, {}).setdefault(
+            (free[slot], card.budget_gb, need[slot], slot in pools), []
+        ).append(slot)
     for groups in alike.values():
-        yield from _picks(list(groups.values()), count)
+        yield from _picks(list(groups.values()), ask.count)
 
 
 def _picks(groups: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, ...]]:
@@ -180,6 +242,6 @@ def _picks(groups: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, .
             yield (*first[:taken], *others)
 
 
-def _is_exclusive(inventory: Inventory, demand: Demand) -> bool:
-    """Whether cards are given whole: because the node does so, or because the pod wants it."""
-    return inventory.exclusive or demand.policy is Policy.EXCLUSIVE
+def _is_whole(card: Card, inventory: Inventory, demand: Demand) -> bool:
+    """Whether a card is given whole: because the node does so, because the pod wants it, or as a partition."""
+    return inventory.exclusive or demand.policy is Policy.EXCLUSIVE or card.is_partition

@@ -41,7 +41,9 @@ class Card:
     """One card of a node.
 
     `index` is its stable slot number on the node, `budget_gb` the whole GB of it that may be reserved, `foreign_gb` the
-    GB that software outside the product was measured to hold on it.
+    GB that software outside the product was measured to hold on it. A `partitioned` card is given away by its
+    partitions only, each of which is a card of class `mig`. The memory of an `onlined` card is at the same time part of
+    the node's memory, where its kernel adds it.
     """
 
     index: int
@@ -53,13 +55,41 @@ class Card:
     budget_gb: int
     healthy: bool = True
     foreign_gb: int = 0
+    partitioned: bool = False
+    compute_capable: bool = True
+    onlined: bool = False
 
     @property
     def unsupported(self) -> str | None:
-        """Why this version never gives the card away, said of nodes (`2 Intel`, `1 with MIG partitions`), or None."""
+        """Why the card is never given away, said of nodes (`2 Intel`, `1 with cards of unknown size`), or None."""
         if self.vendor not in PLACED_VENDORS:
             return self.vendor.label
-        return "with MIG partitions" if self.card_class is CardClass.MIG else None
+        if not self.compute_capable:
+            return "with display adapters only"
+        if self.partitioned:
+            return "with MIG partitions"
+        return "with cards of unknown size" if self.is_of_unknown_size else None
+
+    @property
+    def is_of_unknown_size(self) -> bool:
+        """Whether neither the driver nor the admin tells how much memory it has."""
+        told = self.memory_mib or self.budget_gb or self.is_pool
+        return self.compute_capable and not self.partitioned and not told
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its memory is the node's memory, so that a share of it is taken from both."""
+        return self.card_class is CardClass.UNIFIED
+
+    @property
+    def is_backed(self) -> bool:
+        """Whether the node's memory has to suffice for what is put on it."""
+        return self.is_pool or self.onlined
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether it is a hardware partition, which one container has for itself."""
+        return self.card_class is CardClass.MIG
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +97,15 @@ class Inventory:
     """The cards of one node and what their drivers can do, as its `GPUNode` publishes them.
 
     `accel` maps a runtime (`cuda`, `rocm`) to the highest version the node's driver serves. `exclusive` means that a
-    card goes to one pod at a time, whatever it asks.
+    card goes to one pod at a time, whatever it asks. `pod_devices` are the slots of the cards that the kubelet says
+    other device plugins gave to a pod, by the pod's uid.
     """
 
     cards: tuple[Card, ...] = ()
     accel: tuple[tuple[str, tuple[int, ...]], ...] = ()
     injection: str = "env"
     exclusive: bool = False
+    pod_devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def card(self, index: int) -> Card | None:
         """The card in slot `index`, if there is one."""

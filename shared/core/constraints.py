@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from shared.api import names
@@ -16,7 +16,8 @@ from shared.core.affinity_terms import PodAffinityTerm, read_pod_affinity_terms
 from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts
 from shared.core.pod_requests import pod_requests
-from shared.core.pods import REQUIRED, Amounts, HostPort, Raw, host_ports
+from shared.core.pods import PREFERRED, REQUIRED, Amounts, HostPort, Raw, host_ports
+from shared.core.preferences import NO_PREFERENCES, Preferences, read_preferences
 from shared.core.quantity import QuantityError, millis
 from shared.core.selectors import (
     NodeSelectorTerm,
@@ -24,8 +25,10 @@ from shared.core.selectors import (
     int64,
     read_node_selector_terms,
 )
-from shared.core.spread import DO_NOT_SCHEDULE, HONOR, TopologySpreadConstraint, read_topology_spread
+from shared.core.spread import DO_NOT_SCHEDULE, HONOR, SCHEDULE_ANYWAY, TopologySpreadConstraint, read_topology_spread
 from shared.core.tolerations import Toleration, TolerationOperator, read_tolerations, untolerated
+from shared.core.volume_facts import claim_uses
+from shared.core.volumes import ANYWHERE, ClaimUse, Reach, Volumes, reach_of
 
 
 class ConstraintError(InvalidRequest):
@@ -36,7 +39,8 @@ class ConstraintError(InvalidRequest):
 class Constraints:
     """What a pod demands. `node_affinity` are the ORed required terms, None where there is no such affinity.
 
-    `requests` leave out what the product books itself: per-card amounts, and what the caller named.
+    `requests` leave out what the product books itself: per-card amounts, and what the caller named. `reach` is what
+    the `claims` come to in one snapshot, see `settled`.
     """
 
     namespace: str = ""
@@ -50,6 +54,9 @@ class Constraints:
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
     topology_spread: tuple[TopologySpreadConstraint, ...] = ()
+    claims: tuple[ClaimUse, ...] = ()
+    reach: Reach = ANYWHERE
+    preferences: Preferences = NO_PREFERENCES
 
     def select(self, node: NodeFacts) -> bool:
         """Whether `nodeSelector` and required node affinity select a node."""
@@ -60,6 +67,10 @@ class Constraints:
     def tolerate(self, node: NodeFacts) -> bool:
         """Whether no taint of a node keeps the pod away."""
         return not node.taints or next(untolerated(node.taints, self.tolerations), None) is None
+
+    def settled(self, volumes: Volumes) -> Constraints:
+        """These constraints with the reach that the claims have in a cluster with `volumes`."""
+        return replace(self, reach=reach_of(self.claims, volumes)) if self.claims else self
 
 
 def _none(_resource: str) -> bool:
@@ -97,6 +108,8 @@ def read_constraints(raw: Raw, without: Callable[[str], bool] = _none) -> Constr
             (affinity.get("podAntiAffinity") or {}).get(REQUIRED), namespace, labels
         ),
         topology_spread=read_topology_spread(spec.get("topologySpreadConstraints"), labels),
+        claims=claim_uses(spec, namespace),
+        preferences=read_preferences(spec, namespace, labels),
     )
 
 
@@ -227,22 +240,27 @@ _NODE_TERM = _record(
         _requirement(Operator.IN, Operator.NOT_IN, key=_one_of(names.NODE_NAME_FIELD), value=_name, single=True)
     ),
 )
+_POD_TERM = _record(
+    {"topologyKey": _name},
+    labelSelector=_SELECTOR,
+    namespaceSelector=_SELECTOR,
+    namespaces=_many(_text),
+    matchLabelKeys=_many(_text),
+    mismatchLabelKeys=_many(_text),
+)
 _POD_TERMS = _record(
     **{
-        REQUIRED: _many(
-            _record(
-                {"topologyKey": _name},
-                labelSelector=_SELECTOR,
-                namespaceSelector=_SELECTOR,
-                namespaces=_many(_text),
-                matchLabelKeys=_many(_text),
-                mismatchLabelKeys=_many(_text),
-            )
-        )
+        REQUIRED: _many(_POD_TERM),
+        PREFERRED: _many(_record({"weight": _number, "podAffinityTerm": _POD_TERM})),
     }
 )
 _AFFINITY = _record(
-    nodeAffinity=_record(**{REQUIRED: _record(nodeSelectorTerms=_many(_NODE_TERM))}),
+    nodeAffinity=_record(
+        **{
+            REQUIRED: _record(nodeSelectorTerms=_many(_NODE_TERM)),
+            PREFERRED: _many(_record({"weight": _number, "preference": _NODE_TERM})),
+        }
+    ),
     podAffinity=_POD_TERMS,
     podAntiAffinity=_POD_TERMS,
 )
@@ -250,7 +268,7 @@ _SPREAD = _record(
     {
         "topologyKey": _name,
         "maxSkew": _positive,
-        "whenUnsatisfiable": _one_of(DO_NOT_SCHEDULE, "ScheduleAnyway"),
+        "whenUnsatisfiable": _one_of(DO_NOT_SCHEDULE, SCHEDULE_ANYWAY),
     },
     labelSelector=_SELECTOR,
     matchLabelKeys=_many(_text),
@@ -261,6 +279,14 @@ _SPREAD = _record(
 _TOLERATION = _record(key=_text, value=_text, effect=_text, operator=_one_of("", *TolerationOperator))
 _RESOURCES = _record(requests=_map_of(_amount), limits=_map_of(_amount))
 _PORT = _record(hostPort=_number, containerPort=_number, hostIP=_text, protocol=_text)
+_CLAIM = _record(
+    storageClassName=_text, accessModes=_many(_text), volumeMode=_text, selector=_SELECTOR, resources=_RESOURCES
+)
+_VOLUME = _record(
+    name=_text,
+    persistentVolumeClaim=_record({"claimName": _name}),
+    ephemeral=_record(volumeClaimTemplate=_record(spec=_CLAIM)),
+)
 _CONTAINER = _record(resources=_RESOURCES, ports=_many(_PORT), restartPolicy=_text)
 _POD = _record(
     metadata=_record(namespace=_text, labels=_map_of(_text)),
@@ -275,5 +301,6 @@ _POD = _record(
         resources=_RESOURCES,
         containers=_many(_CONTAINER),
         initContainers=_many(_CONTAINER),
+        volumes=_many(_VOLUME),
     ),
 )

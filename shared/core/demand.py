@@ -1,30 +1,40 @@
 """What a pod asks of the cards: read from its annotations and resources, the first rule that matches wins.
 
 1. `kamiwaza.ai/vram-gb` and `kamiwaza.ai/gpus`, as pod annotations or container resources.
-2. A vendor's GPU resource alone (`nvidia.com/gpu: 2`): so many whole cards.
+2. The words of HAMi (`nvidia.com/gpumem`) and KAI (`gpu-fraction`).
+3. A vendor's GPU resource alone (`nvidia.com/gpu: 2`): so many whole cards.
 
 A wrong value is refused and never read as zero or as a whole card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from shared.api import names
-from shared.core.accel import AccelRequirement, parse_requirement
+from shared.core.accel import AllOf, Requirement, parse_requirement
 from shared.core.asks import VENDOR_RESOURCES, Ask, VendorCounts, read_asks, vendor_counts
-from shared.core.cards import PLACED_VENDORS, Card, Vendor
+from shared.core.card_filter import CardFilter, filter_words, read_card_filters
+from shared.core.cards import Card, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
 from shared.core.foreign_words import refuse_foreign_words
+from shared.core.found import annotation_field
+from shared.core.hami_words import hami_vendors
 from shared.core.init_containers import fold_init_containers
 from shared.core.invalid import InvalidRequest
 from shared.core.misspelt import refuse_misspelt
+from shared.core.require_cuda import NotUnderstood, required_cuda
 
-REPLACED_RESOURCES = frozenset({names.VRAM, names.GPUS, *VENDOR_RESOURCES})
+FOREIGN_RESOURCES = frozenset({*VENDOR_RESOURCES, *names.HAMI_RESOURCES})
+"""Other systems' resources that are read as an ask."""
+
+REPLACED_RESOURCES = frozenset({names.VRAM, names.GPUS, *FOREIGN_RESOURCES})
 """What a placed pod no longer asks of its node: its shares of cards stand in their place."""
+
+_MOST_SHOWN = 64
 
 
 class Policy(StrEnum):
@@ -37,12 +47,15 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Everything a pod asks: GB per card and number of cards by container, vendor, accelerator version, policy."""
+    """Everything a pod asks: GB per card and number of cards by container, vendor, accelerator version, policy, and
+    which cards of that vendor only.
+    """
 
     asks: tuple[Ask, ...]
     vendor: Vendor | None = None
-    accel: AccelRequirement | None = None
+    accel: Requirement | None = None
     policy: Policy = Policy.BINPACK
+    only: CardFilter | None = None
 
     @property
     def cards(self) -> int:
@@ -51,22 +64,31 @@ class Demand:
 
     def suits(self, card: Card) -> bool:
         """Whether a card is of a kind that the pod may have, whatever room it has."""
-        return self.vendor in (None, card.vendor)
+        return self.vendor in (None, card.vendor) and self.admits(card)
+
+    def admits(self, card: Card) -> bool:
+        """Whether a card passes the pod's own choice among the cards of its vendor."""
+        return self.only is None or self.only.admits(card)
 
     def __str__(self) -> str:
-        return " and ".join(_words(ask, self.vendor) for ask in self.asks)
+        asks = " and ".join(_words(ask, self.vendor) for ask in self.asks)
+        if self.only is None:
+            return asks
+        return f"{asks} {self.only}" if len(self.asks) == 1 else f"{asks}, each {self.only}"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPod:
     """A pod as far as cards are concerned: its containers, its demand if it asks, and who must see no device at all.
 
-    `hidden` are the containers that ask for zero GPUs: without a word they would see every card of the node.
+    `hidden` are the containers that ask for zero GPUs: without a word they would see every card of the node. `warnings`
+    are about words that were passed over.
     """
 
     containers: tuple[Container, ...]
     demand: Demand | None
     hidden: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def read_pod(pod: Mapping[str, Any]) -> ReadPod:
@@ -76,7 +98,7 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     labels = texts(metadata.get("labels"), "metadata.labels")
     containers = read_containers(pod)
     refuse_misspelt(annotations, labels, containers)
-    refuse_foreign_words(annotations, containers)
+    refuse_foreign_words(containers)
 
     counts = vendor_counts(containers)
     asks = read_asks(annotations, containers, counts)
@@ -86,41 +108,63 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     if not asks:
         _refuse_lone_details(annotations)
         return ReadPod(containers, None, hidden)
+    named = annotations.get(names.CONTAINER)
+    may_carry = [
+        each.name
+        for each in containers
+        if each.name not in hidden and (each.name == named if named is not None else each.role is Role.APP)
+    ]
+    folded = fold_init_containers(asks, containers, may_carry)
     accel = _accel(annotations)
+    users = asking.union(*(ask.init_containers for ask in folded))
+    cuda, warnings = _required_cuda([container for container in containers if container.name in users])
+    vendor = _vendor(annotations, [container for container in containers if container.name in asking], counts, accel)
+    if cuda is not None and vendor not in (None, Vendor.NVIDIA):
+        warnings.append(f"{names.NVIDIA_REQUIRE_CUDA} is passed over, since the pod asks for {vendor.label} cards")
+    elif cuda is not None:
+        vendor, accel = Vendor.NVIDIA, cuda if accel is None else AllOf((accel, cuda))
     demand = Demand(
-        asks=fold_init_containers(asks, containers),
-        vendor=_vendor(annotations, containers, counts, asking, accel),
+        asks=folded,
+        vendor=vendor,
         accel=accel,
         policy=_policy(annotations),
+        only=read_card_filters(annotations).get(vendor) if vendor else None,
     )
-    return ReadPod(containers, demand, hidden)
+    return ReadPod(containers, demand, hidden, tuple(warnings))
 
 
 def _vendor(
     annotations: Mapping[str, str],
-    containers: Sequence[Container],
+    asking: Iterable[Container],
     counts: VendorCounts,
-    asking: set[str],
-    accel: AccelRequirement | None,
+    accel: Requirement | None,
 ) -> Vendor | None:
-    """The one vendor that the pod's words mean, or None if any will do. CUDA means NVIDIA, ROCm means AMD."""
+    """The one vendor that the pod's words mean, or None if any will do. CUDA means NVIDIA, ROCm means AMD.
+
+    A choice among cards means their vendor only where nothing else means one: templates carry it to every pod.
+    """
     found: list[tuple[str, str, Vendor]] = []
     if names.VENDOR in annotations:
         text = annotations[names.VENDOR]
-        if text not in PLACED_VENDORS:
-            known = " or ".join(vendor.value for vendor in PLACED_VENDORS)
-            problem = "is not placed by this version" if text in set(Vendor) else "is no vendor we know"
-            raise InvalidRequest(_annotation(names.VENDOR), text, problem, f"write {known}")
-        found.append((_annotation(names.VENDOR), text, Vendor(text)))
+        if text not in set(Vendor):
+            known = " or ".join(vendor.value for vendor in Vendor)
+            raise InvalidRequest(annotation_field(names.VENDOR), text, "is no vendor we know", f"write {known}")
+        found.append((annotation_field(names.VENDOR), text, Vendor(text)))
     if accel is not None:
-        found.append((_annotation(names.ACCEL_VERSION), annotations[names.ACCEL_VERSION], accel.vendor))
-    for container in containers:
-        if container.name in asking:
-            found += [
-                (container.field(resource), str(count), VENDOR_RESOURCES[resource])
-                for resource, count in counts[container.name].items()
-                if count
-            ]
+        found.append((annotation_field(names.ACCEL_VERSION), annotations[names.ACCEL_VERSION], accel.vendor))
+    found += [
+        (annotation_field(key), annotations[key], Vendor.NVIDIA)
+        for key in (names.KAI_MEMORY, names.KAI_FRACTION)
+        if key in annotations
+    ]
+    for container in asking:
+        found += [
+            (container.field(resource), str(count), VENDOR_RESOURCES[resource])
+            for resource, count in counts[container.name].items()
+            if count
+        ]
+        found += hami_vendors(container)
+    found = found or list(filter_words(annotations))
     for field, text, vendor in found[1:]:
         first_field, first_text, first = found[0]
         if vendor is not first:
@@ -133,9 +177,33 @@ def _vendor(
     return found[0][2] if found else None
 
 
-def _accel(annotations: Mapping[str, str]) -> AccelRequirement | None:
+def _accel(annotations: Mapping[str, str]) -> Requirement | None:
     text = annotations.get(names.ACCEL_VERSION)
-    return None if text is None else parse_requirement(text, _annotation(names.ACCEL_VERSION))
+    return None if text is None else parse_requirement(text, annotation_field(names.ACCEL_VERSION))
+
+
+def _required_cuda(users: Iterable[Container]) -> tuple[Requirement | None, list[str]]:
+    """What the containers that use cards require of CUDA by their variable, and warnings where it is not understood.
+
+    It is a convention of images, whose makers write it and whose runtime checks it again, so it is no reason to refuse.
+    """
+    found: dict[Requirement, None] = {}
+    warnings: list[str] = []
+    for container in users:
+        try:
+            required = required_cuda(container)
+        except NotUnderstood as error:
+            warnings.append(
+                f"container {container.name}: {names.NVIDIA_REQUIRE_CUDA} is {str(error)[:_MOST_SHOWN]!r}, which "
+                "is not understood and passed over"
+            )
+            continue
+        if required is not None:
+            found[required] = None
+    parts = tuple(found)
+    if not parts:
+        return None, warnings
+    return parts[0] if len(parts) == 1 else AllOf(parts), warnings
 
 
 def _policy(annotations: Mapping[str, str]) -> Policy:
@@ -144,7 +212,7 @@ def _policy(annotations: Mapping[str, str]) -> Policy:
         return Policy.BINPACK
     if text not in set(Policy):
         known = ", ".join(policy.value for policy in Policy)
-        raise InvalidRequest(_annotation(names.POLICY), text, "is no policy", f"write one of: {known}")
+        raise InvalidRequest(annotation_field(names.POLICY), text, "is no policy", f"write one of: {known}")
     return Policy(text)
 
 
@@ -152,7 +220,7 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
     for key in sorted(names.ASK_ANNOTATIONS - {names.VRAM, names.GPUS}):
         if key in annotations:
             raise InvalidRequest(
-                _annotation(key),
+                annotation_field(key),
                 annotations[key],
                 "says more about an ask that the pod does not make",
                 f"add {names.VRAM} with the GB per card, or remove it",
@@ -174,10 +242,6 @@ def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], 
                 "would show cards that nothing is booked on",
                 f"ask for memory with the annotation {names.VRAM} and remove the variable",
             )
-
-
-def _annotation(key: str) -> str:
-    return f"metadata.annotations[{key}]"
 
 
 def _words(ask: Ask, vendor: Vendor | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.api import names
+from shared.core.cards import CardClass
 from shared.core.refusal import CardAttempt, Holders, Invalid, NodeAttempt, NoFit, Reason, Refusal
 
 FIRST_LINE_LIMIT = 239
@@ -21,6 +22,7 @@ _NAME_LIMIT = 50
 _ASKED_LEAST = 40
 _FIELD_LIMIT = 120
 _VALUE_LIMIT = 60
+_KINDS = {CardClass.DISCRETE: "card", CardClass.UNIFIED: "memory pool", CardClass.MIG: "partition"}
 _ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
 
 
@@ -42,7 +44,9 @@ def explain(refusal: Refusal) -> str:
         first,
         f"Further exclusions: {', '.join(left_out)}." if left_out else "",
         _held(refusal.holders, refusal.attempts),
+        _memory(refusal),
         _help(refusal),
+        _undeclared(refusal),
     ]
     return _cut("\n".join(line for line in lines if line), TEXT_LIMIT)
 
@@ -99,7 +103,8 @@ def _best(refusal: NoFit) -> str:
         node = f"the best node, {_cut(best.node, _NAME_LIMIT)}, has {_room(best)}"
         return f"{node}, but cannot take the pod" if shut else f"{node}{together}"
     if refusal.attempts:
-        card = f"the best card, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}"
+        what = _KINDS[refusal.attempts[0].card_class]
+        card = f"the best {what}, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}"
         return f"{card}, but its node cannot take the pod" if shut else f"{card}{together}"
     return "no node with cards is left" if refusal.excluded else "no node of the cluster has a card"
 
@@ -117,9 +122,15 @@ def _card(attempt: CardAttempt) -> str:
 def _state(attempt: CardAttempt) -> str:
     if not attempt.healthy:
         return f"is unhealthy or cordoned ({attempt.budget_gb} GB)"
-    if attempt.too_small:
+    if attempt.need_gb > attempt.budget_gb:
         return f"has {attempt.budget_gb} GB in all and is {attempt.need_gb - attempt.budget_gb} GB too small"
     free = f"has {attempt.free_gb} of {attempt.budget_gb} GB free"
+    if attempt.backing is not None and attempt.lacks_memory:
+        if attempt.too_small:
+            return (
+                f"has {attempt.budget_gb} GB, but its node's memory would do for {attempt.backing.most_gb} GB at most"
+            )
+        return f"{free}, but its node has memory for {attempt.backing.room_gb} GB only: {attempt.short_gb} GB short"
     return f"{free} and is {attempt.short_gb} GB short" if attempt.short_gb else free
 
 
@@ -142,6 +153,33 @@ def _held(holders: Holders, attempts: Sequence[CardAttempt]) -> str:
     if holders.foreign_gb:
         parts.append(f"{holders.foreign_gb} GB by programs that no reservation stands for")
     return f"Held on {_card(attempts[0])}: {', '.join(parts)}." if attempts and parts else ""
+
+
+def _memory(refusal: NoFit) -> str:
+    """Who has the node's memory, where that is what the nearest card lacks."""
+    nearest = refusal.attempts[0] if refusal.attempts else None
+    if nearest is None or nearest.backing is None or not nearest.lacks_memory:
+        return ""
+    of = nearest.backing
+    parts = [
+        f"{gb} GB {whose}"
+        for gb, whose in (
+            (of.requested_gb, "requested by pods"),
+            (of.booked_gb, "booked for models"),
+            (of.kept_gb, "kept for cards"),
+            (of.own_gb, "requested by this pod"),
+        )
+        if gb
+    ]
+    return f"Memory of {_cut(nearest.node, _NAME_LIMIT)}, {of.node_gb} GB: {', '.join(parts) or 'all of it free'}."
+
+
+def _undeclared(refusal: NoFit) -> str:
+    """How to make cards known of which nobody tells the size."""
+    if refusal.undeclared is None:
+        return ""
+    node = _cut(refusal.undeclared, _NAME_LIMIT)
+    return f"{node} has cards of unknown size: declare it in spec.cards[].vramGB of GPUNode {node}."
 
 
 def _is_shut(refusal: NoFit) -> bool:
@@ -190,6 +228,8 @@ def _never(refusal: NoFit) -> str:
     if refusal.best_node and not _is_shut(refusal):
         return "No node it may use has that many such cards, so waiting does not help."
     if _is_too_large(refusal):
+        if refusal.attempts[0].lacks_memory:
+            return "More than its nodes have memory for, so waiting does not help."
         return "Larger than any card it may use, so waiting does not help."
     return "Waiting does not help."
 
@@ -203,14 +243,7 @@ def _advice(refusal: NoFit) -> str:
         case Reason.ACCEL_VERSION_UNMET:
             return f"update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})"
     if not refusal.usable_nodes:
-        if not refusal.excluded:
-            return "add a node with a card"
-        if refusal.unsupported:
-            return "add a node with a card that this version places"
-        if refusal.misnamed:
-            return "remove spec.nodeName or name a node with cards"
-        here = "bring an excluded node back" if waits else "let the pod tolerate and select an excluded node"
-        return f"{here}, or add a node that it may use"
+        return _advice_without_a_node(refusal)
     if _is_shut(refusal):
         return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
     if refusal.every_container_alone and not waits:
@@ -218,11 +251,38 @@ def _advice(refusal: NoFit) -> str:
     if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
         more = "free cards of one node" if waits else "add a node with more of them"
         return f"ask for fewer cards ({names.GPUS}), for less on each ({names.VRAM}), or {more}"
-    if _is_too_large(refusal):
-        return f"ask for less ({names.VRAM}), split it over several cards ({names.GPUS}), or add a larger card"
-    if _is_out_of_service(refusal):
+    return _advice_on_a_card(refusal.attempts[0])
+
+
+def _advice_without_a_node(refusal: NoFit) -> str:
+    if not refusal.excluded:
+        return "add a node with a card"
+    if refusal.unsupported:
+        declare = "declare the size of its cards, or " if refusal.undeclared else ""
+        return f"{declare}add a node with a card that this version places"
+    if refusal.partitions_only:
+        return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
+    if refusal.misnamed:
+        return "remove spec.nodeName or name a node with cards"
+    if refusal.narrowed:
+        return f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
+    here = "bring an excluded node back" if refusal.can_wait else "let the pod tolerate and select an excluded node"
+    return f"{here}, or add a node that it may use"
+
+
+def _advice_on_a_card(nearest: CardAttempt) -> str:
+    if not nearest.healthy:
         return "bring that card back, or add one"
-    return f"ask for less ({names.VRAM}), stop a model that is no longer used, or add a card"
+    less = f"ask for less ({names.VRAM})"
+    if nearest.backing is not None and nearest.lacks_memory:
+        own = "lower the pod's own memory request, " if nearest.backing.own_gb else ""
+        more = "use" if nearest.too_small else "stop or shrink other pods of that node, or use"
+        return f"{less}, {own}{'or ' if nearest.too_small else ''}{more} a node with more memory"
+    if nearest.too_small and nearest.card_class is CardClass.DISCRETE:
+        return f"{less}, split it over several cards ({names.GPUS}), or add a larger card"
+    if nearest.too_small:
+        return f"{less}, or add a larger card"
+    return f"{less}, stop a model that is no longer used, or add a card"
 
 
 def _nodes_it_may_use(count: int) -> str:

@@ -26,6 +26,9 @@ class Exclusion(StrEnum):
     UNTOLERATED_TAINT = "untolerated_taint"
     NODE_NAME = "node_name"
     NODE_SELECTOR = "node_selector"
+    VOLUME = "volume"
+    VOLUME_TO_COME = "volume_to_come"
+    CLAIM_IN_USE = "claim_in_use"
     TOO_MANY_PODS = "too_many_pods"
     INSUFFICIENT_CPU = "insufficient_cpu"
     INSUFFICIENT_MEMORY = "insufficient_memory"
@@ -49,6 +52,9 @@ _WORDS = {
     Exclusion.UNTOLERATED_TAINT: "untolerated taint",
     Exclusion.NODE_NAME: "not named by spec.nodeName",
     Exclusion.NODE_SELECTOR: "not selected by nodeSelector or node affinity",
+    Exclusion.VOLUME: "where its volume cannot go",
+    Exclusion.VOLUME_TO_COME: "without a volume for its claim",
+    Exclusion.CLAIM_IN_USE: "kept out while another pod uses its claim",
     Exclusion.TOO_MANY_PODS: "without a free pod slot",
     Exclusion.INSUFFICIENT_CPU: "short of cpu",
     Exclusion.INSUFFICIENT_MEMORY: "short of memory",
@@ -111,6 +117,10 @@ def _node_exclusions(node: NodeFacts, constraints: Constraints) -> Iterator[Excl
         yield Exclusion.NODE_NAME
     if not constraints.select(node):
         yield Exclusion.NODE_SELECTOR
+    if not constraints.reach.covers(node.name, node.labels):
+        yield Exclusion.VOLUME
+    if not constraints.reach.can_grow_to(node.name, node.labels):
+        yield Exclusion.VOLUME_TO_COME
 
 
 def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> Iterator[Exclusion]:
@@ -122,6 +132,8 @@ def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -
             yield _shortage(resource)
     if constraints.host_ports and _has_port_conflict(state, constraints):
         yield Exclusion.HOST_PORT
+    if peers.claim_in_use:
+        yield Exclusion.CLAIM_IN_USE
     labels = state.facts.labels
     if not peers.meets_affinity(labels):
         yield Exclusion.POD_AFFINITY

@@ -1,11 +1,11 @@
-"""Other systems' words for a share of a card, which this version does not read yet.
+"""Other systems' resources that this version does not read yet.
 
-Reading past them would turn "2000 MiB of a card" into a whole card, so they are refused by name.
+Reading past them would turn a partition of a card into nothing, or into a whole card, so they are refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from shared.api import names
 from shared.core.containers import Container
@@ -14,21 +14,10 @@ from shared.core.invalid import InvalidRequest
 _FIX = f"ask with the annotation {names.VRAM} (GB per card) and {names.GPUS} instead"
 
 
-def refuse_foreign_words(annotations: Mapping[str, str], containers: Sequence[Container]) -> None:
-    """Raises `InvalidRequest` where a pod asks in HAMi's, KAI's or MIG's words, or for a GPU we have no class for."""
-    for key in sorted(names.HAMI_ANNOTATIONS | names.KAI_ANNOTATIONS):
-        if key in annotations:
-            raise InvalidRequest(f"metadata.annotations[{key}]", annotations[key], "is not read by this version", _FIX)
+def refuse_foreign_words(containers: Sequence[Container]) -> None:
+    """Raises `InvalidRequest` where a pod asks for a MIG partition or a replica of a shared GPU."""
     for container in containers:
         for kind, amounts in (("limits", container.limits), ("requests", container.requests)):
             for resource, amount in amounts.items():
-                if _is_foreign(resource):
+                if resource == names.NVIDIA_GPU_SHARED or resource.startswith(names.NVIDIA_MIG_PREFIX):
                     raise InvalidRequest(container.field(resource, kind), amount, "is not read by this version", _FIX)
-
-
-def _is_foreign(resource: str) -> bool:
-    return (
-        resource in names.HAMI_RESOURCES
-        or resource == names.NVIDIA_GPU_SHARED
-        or resource.startswith((names.NVIDIA_MIG_PREFIX, names.INTEL_GPU_PREFIX))
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shared.core.device_use import device_use
 from shared.core.refusal import Holders
 from shared.core.snapshot import NodeState
 
@@ -29,7 +30,10 @@ def holders_of(state: NodeState, index: int, namespace: str) -> Holders:
 
 
 def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
-    """Namespace, name and GB on the card of every pod, and of every reservation whose pod does not exist yet."""
+    """Namespace, name and GB on the card of every pod, and of every reservation whose pod does not exist yet.
+
+    A pod that has its card from another device plugin is one of them.
+    """
     carried = set()
     for pod in state.pods.values():
         if pod.shares:
@@ -38,3 +42,6 @@ def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
     for reservation, entry in state.ledger.items():
         if reservation not in carried:
             yield entry.namespace, _UNBORN, dict(entry.shares).get(index, 0)
+    for pod, card, gb in device_use(state.inventory, state.pods):
+        if card.index == index:
+            yield pod.namespace, pod.name, gb

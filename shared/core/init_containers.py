@@ -10,24 +10,22 @@ from shared.core.containers import Container, Role
 from shared.core.invalid import InvalidRequest
 
 
-def fold_init_containers(asks: Sequence[Ask], containers: Sequence[Container]) -> tuple[Ask, ...]:
+def fold_init_containers(
+    asks: Sequence[Ask], containers: Sequence[Container], may_carry: Sequence[str]
+) -> tuple[Ask, ...]:
     """Moves what ordinary init containers ask onto the serving container with the most cards.
 
     A request of their own would make the kubelet end the running pod when it restarts while the device plugin is away.
     An init container that asks for nothing and sets the variable which shows it devices is given the same cards to see.
-    Raises `InvalidRequest` where they cannot use those cards.
+    Where only init containers ask, the one container of `may_carry` carries what they need. Raises `InvalidRequest`
+    where they cannot use those cards.
     """
     ordinary = [container for container in containers if container.role is Role.INIT]
     names = {container.name for container in ordinary}
     init = [ask for ask in asks if ask.container in names]
     lasting = [ask for ask in asks if ask.container not in names]
     if not lasting:
-        raise InvalidRequest(
-            init[0].field,
-            str(init[0].amount),
-            f"is asked for init container {init[0].container} only",
-            "ask for the container that serves too, whose cards it then uses",
-        )
+        lasting = [_standing_in(init, may_carry)]
     # A sidecar runs beside the init containers and holds its memory then, an app container does not yet.
     apps = {container.name for container in containers if container.role is Role.APP}
     carrier = max(lasting, key=lambda ask: (ask.count, ask.container in apps))
@@ -50,3 +48,16 @@ def fold_init_containers(asks: Sequence[Ask], containers: Sequence[Container]) -
         ),
     )
     return tuple(folded if ask is carrier else ask for ask in lasting)
+
+
+def _standing_in(init: Sequence[Ask], may_carry: Sequence[str]) -> Ask:
+    """The ask of the container that carries what only init containers need: as many cards, as much as the first."""
+    first = init[0]
+    if len(may_carry) != 1:
+        raise InvalidRequest(
+            first.field,
+            str(first.amount),
+            f"is asked for init container {first.container} only",
+            "ask for the container that serves too, whose cards it then uses",
+        )
+    return replace(first, container=may_carry[0], count=max(ask.count for ask in init))

@@ -1,8 +1,9 @@
 """The ledger of a node: which reservation holds how many GB of which card.
 
 On the wire it is `GPUNode.status.reservations`, a map from reservation id to a short text,
-`<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. A text costs a third of what an object does in a
-write, and a map keyed by id lets one entry be added or removed by a merge patch.
+`<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`, with `;<MiB>` at its end where the pod's own memory
+request matters to others (see `Entry`). A text costs a third of what an object does in a write, and a map keyed by id
+lets one entry be added or removed by a merge patch.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ ID_LENGTH = 10
 
 _ID = re.compile(r"[a-z2-7]{10}\Z")
 _SHARE = r"[0-9]{1,3}:[0-9]{1,9}"
-_ENTRY = re.compile(rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_SHARE}(?:,{_SHARE})*)\Z")
+_ENTRY = re.compile(
+    rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_SHARE}(?:,{_SHARE})*)(?:;([0-9]{{1,12}}))?\Z"
+)
 
 
 class LedgerError(ValueError):
@@ -35,17 +38,23 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One pod's reservation: who asked, when it was written (unix seconds), and its GB by slot."""
+    """One pod's reservation: who asked, when it was written (unix seconds), and its GB by slot.
+
+    `memory_mib` is what the pod requests of its node's memory, where its card is backed by that memory: until the pod
+    is seen, nobody else could know.
+    """
 
     namespace: str
     owner_hash: str
     since: int
     shares: Shares
+    memory_mib: int = 0
 
     def encode(self) -> str:
         """The text of this entry in `GPUNode.status.reservations`."""
         cards = ",".join(f"{index}:{gb}" for index, gb in self.shares)
-        return f"{self.namespace}/{self.owner_hash};{self.since};{cards}"
+        memory = f";{self.memory_mib}" if self.memory_mib else ""
+        return f"{self.namespace}/{self.owner_hash};{self.since};{cards}{memory}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ def decode(text: str) -> Entry:
         if int(index) in shares:
             raise LedgerError(f"not a reservation: {text!r} names card {index} twice")
         shares[int(index)] = int(gb)
-    return Entry(match[1], match[2], int(match[3]), tuple(sorted(shares.items())))
+    return Entry(match[1], match[2], int(match[3]), tuple(sorted(shares.items())), int(match[5] or 0))
 
 
 def decode_all(reservations: Mapping[str, str]) -> tuple[dict[str, Entry], tuple[str, ...]]:

@@ -1,4 +1,7 @@
-"""Keys that look like ours and are not: a near miss is refused, since ignoring it would ignore the ask."""
+"""Keys that look like ours and are not: a near miss is refused, since ignoring it would ignore the ask.
+
+So are near misses of HAMi's and KAI's words: beside a number of cards they would turn a share into whole cards.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,31 @@ from collections.abc import Mapping, Sequence
 
 from shared.api import names
 from shared.core.containers import Container
+from shared.core.found import annotation_field
 from shared.core.invalid import InvalidRequest
 
 _ASK_RESOURCES = frozenset({names.VRAM, names.GPUS})
 _MEMORY = frozenset({names.VRAM})
+_ALSO_MEANT = {
+    "gpumem": {"gpumemory", "gpumemmib", "gpumemmb", "gpumem"},
+    "gpumemory": {"gpumem", "gpumemorymib", "gpumemorymb"},
+    "gpumempercentage": {"gpumempercent", "gpumemorypercentage", "gpumemorypercent"},
+}
+"""Further slips of a word, all written without separators."""
+
+_LONG = 10
+"""Letters of a word that has room for two slips."""
+
+_SEPARATORS = str.maketrans("", "", "-_.")
+_FOREIGN_RESOURCES = {
+    names.NVIDIA_PREFIX: frozenset({names.NVIDIA_GPUMEM, names.NVIDIA_GPUMEM_PERCENTAGE, names.NVIDIA_GPUCORES}),
+    names.AMD_PREFIX: frozenset({names.AMD_GPUMEM, names.AMD_GPUCORES}),
+}
+_FOREIGN_ANNOTATIONS = {
+    names.NVIDIA_PREFIX: frozenset(key for key in names.HAMI_ANNOTATIONS if key.startswith(names.NVIDIA_PREFIX)),
+    names.AMD_PREFIX: frozenset(key for key in names.HAMI_ANNOTATIONS if key.startswith(names.AMD_PREFIX)),
+    "": names.KAI_ANNOTATIONS,
+}
 
 
 def refuse_misspelt(annotations: Mapping[str, str], labels: Mapping[str, str], containers: Sequence[Container]) -> None:
@@ -32,9 +56,17 @@ def refuse_misspelt(annotations: Mapping[str, str], labels: Mapping[str, str], c
 
 
 def _check_annotation(key: str, value: str, containers: Sequence[str]) -> None:
-    if not key.startswith(names.PREFIX) or key in names.ASK_ANNOTATIONS or key in {names.PLACED, names.RESERVATION}:
+    if not key.startswith(names.PREFIX):
+        if key in names.HAMI_RESOURCES:
+            raise InvalidRequest(
+                annotation_field(key), value, "stands in an annotation, where nobody reads it", "write it in the limits"
+            )
+        if meant := _near_foreign(key, _FOREIGN_ANNOTATIONS):
+            raise InvalidRequest(annotation_field(key), value, "stands under a key that nobody reads", f"write {meant}")
         return
-    field = f"metadata.annotations[{key}]"
+    if key in names.ASK_ANNOTATIONS or key in {names.PLACED, names.RESERVATION}:
+        return
+    field = annotation_field(key)
     if key.startswith(names.VRAM_OF_CONTAINER_PREFIX):
         if key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) not in containers:
             raise InvalidRequest(
@@ -49,7 +81,11 @@ def _check_annotation(key: str, value: str, containers: Sequence[str]) -> None:
 
 
 def _check_resource(field: str, resource: str, amount: str) -> None:
-    if not resource.startswith(names.PREFIX) or resource in _ASK_RESOURCES or names.card_index(resource) is not None:
+    if not resource.startswith(names.PREFIX):
+        if meant := _near_foreign(resource, _FOREIGN_RESOURCES):
+            raise InvalidRequest(field, amount, "is of a resource that nobody offers", f"write {meant}")
+        return
+    if resource in _ASK_RESOURCES or names.card_index(resource) is not None:
         return
     if meant := _near(resource, _ASK_RESOURCES):
         raise InvalidRequest(field, amount, "is of a resource that nobody offers", f"write {meant}")
@@ -68,6 +104,29 @@ def _near(key: str, known: frozenset[str]) -> str | None:
         if word[:1] == target[:1] and _distance(word, target) <= slips:
             return ours
     return None
+
+
+def _near_foreign(key: str, families: Mapping[str, frozenset[str]]) -> str | None:
+    """The word of HAMi or KAI that `key` is a slip of, or None. Everything else is of somebody else, and left alone."""
+    domain, slash, word = key.rpartition("/")
+    known = families.get(domain + slash, frozenset())
+    if key in known:
+        return None
+    bare = _bare(word)
+    for theirs in sorted(known, key=lambda each: _distance(bare, _last_word(each))):
+        target = _last_word(theirs)
+        slips = 1 if len(target) < _LONG else 2
+        if _distance(bare, target) <= slips or bare.removeprefix("v") in _ALSO_MEANT.get(target, ()):
+            return theirs
+    return None
+
+
+def _last_word(key: str) -> str:
+    return _bare(key.rpartition("/")[2])
+
+
+def _bare(word: str) -> str:
+    return word.lower().translate(_SEPARATORS)
 
 
 def _plain(key: str) -> str:

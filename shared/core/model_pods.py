@@ -11,23 +11,20 @@ from typing import Any
 
 from shared.api import names
 
-_ANNOTATION_PREFIXES = (names.PREFIX, "nvidia.com/")
-_RESOURCE_PREFIXES = (names.PREFIX, "nvidia.com/", "amd.com/", names.INTEL_GPU_PREFIX)
+_ANNOTATION_PREFIXES = (names.PREFIX, names.NVIDIA_PREFIX, names.KAI_MEMORY, names.KAI_FRACTION)
+_RESOURCE_PREFIXES = (names.PREFIX, names.NVIDIA_PREFIX, names.AMD_PREFIX, names.INTEL_GPU_PREFIX)
 
 
 def names_a_gpu(pod: Mapping[str, Any]) -> bool:
     """Whether `pod` says a word that concerns GPUs, ours or another system's.
 
-    True does not mean that it asks for memory: a foreign `kamiwaza.ai/` annotation is let through to be ignored, so
-    that a misspelt one of ours can be told from it.
+    True does not mean that it asks for memory: foreign keys that begin like words we know are let through to be
+    ignored, so that misspelt words can be told from them.
     """
     metadata = pod.get("metadata") or {}
     spec = pod.get("spec") or {}
     return (
-        any(
-            key.startswith(_ANNOTATION_PREFIXES) or key in names.KAI_ANNOTATIONS
-            for key in metadata.get("annotations") or {}
-        )
+        any(key.startswith(_ANNOTATION_PREFIXES) for key in metadata.get("annotations") or {})
         or any(key.startswith(names.PREFIX) for key in metadata.get("labels") or {})
         or any(
             _container_names_a_gpu(container)

@@ -7,19 +7,29 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from shared.api import names
 from shared.core.accel import spell
 from shared.core.asks import Ask
 from shared.core.card_choice import CardSearch, accel_met, request_on
-from shared.core.cards import Card, Inventory, Vendor
+from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.filters import Exclusion, load_exclusions, node_exclusions
+from shared.core.filters import Exclusion, node_exclusions
 from shared.core.holders import holders_of
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.special_cards import (
+    backing_of,
+    cards_of,
+    closing_reasons,
+    is_memory_the_matter,
+    only_partitions,
+    rooms_on,
+    suits,
+)
 
-_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
+_PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
 
 
@@ -41,7 +51,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    right_vendor = [state for state in usable if _has_cards(state, demand)]
+    of_vendor = replace(demand, only=None)
+    right_vendor = [state for state in usable if _has_cards(state, of_vendor)]
     if usable and not right_vendor:
         return NoFit(
             Reason.VENDOR_MISMATCH,
@@ -54,7 +65,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             can_wait=can_wait,
         )
     for state in usable:
-        if not _has_cards(state, demand):
+        if not _has_cards(state, of_vendor):
             out.count(state, _vendors([state]))
 
     right_version = [state for state in right_vendor if accel_met(state.inventory, demand)]
@@ -72,25 +83,33 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     for state in right_vendor:
         if not accel_met(state.inventory, demand):
             out.count(state, [f"without {demand.accel}"])
+    right_cards = [state for state in right_version if not out.count(state, _without_its_choice(state, demand))]
 
-    open_nodes = [state for state in right_version if not out.count(state, load_exclusions(state, constraints, peers))]
+    able = [state for state in right_cards if not out.count(state, only_partitions(state, demand))]
+    open_nodes = [state for state in able if not out.count(state, closing_reasons(state, demand, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
-    considered = open_nodes or right_version
-    ask, alone = _hardest(considered, demand)
-    best_node = _best_node(considered, ask, demand) if ask.count > 1 else None
-    attempts = _attempts(considered, ask, demand, best_node)
+    considered = open_nodes or able
+    own = constraints.requests.get(names.MEMORY, 0)
+    ask, alone = _hardest(considered, demand, own)
+    every_container_alone = alone and bool(open_nodes)
+    best_node = _best_node(considered, ask, demand, own) if ask.count > 1 else None
+    attempts = _attempts(considered, ask, demand, own, best_node)
+    memory = is_memory_the_matter(able, demand, attempts, every_container_alone=every_container_alone)
     return NoFit(
-        Reason.INSUFFICIENT_GPU_COUNT if ask.count > 1 else Reason.INSUFFICIENT_CAPACITY,
+        _shortage(ask, memory=memory),
         _asked(demand),
         ask.count,
-        every_container_alone=alone and bool(open_nodes),
+        every_container_alone=every_container_alone,
         attempts=attempts,
         best_node=best_node,
-        usable_nodes=len(right_version),
+        usable_nodes=len(able),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
+        undeclared=_undeclared(lasting, demand),
+        partitions_only=bool(right_cards) and not able,
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
+        narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, attempts, constraints.namespace),
         can_wait=can_wait,
     )
@@ -123,25 +142,34 @@ def _asked(demand: Demand) -> str:
     return f"{demand} with {demand.accel}" if demand.accel else str(demand)
 
 
+def _shortage(ask: Ask, *, memory: bool) -> Reason:
+    """What there is too little of: cards, before the memory that pools give away, before everything else."""
+    if ask.count > 1:
+        return Reason.INSUFFICIENT_GPU_COUNT
+    return Reason.INSUFFICIENT_SYSTEM_MEMORY if memory else Reason.INSUFFICIENT_CAPACITY
+
+
+def _undeclared(states: Iterable[NodeState], demand: Demand) -> str | None:
+    """The first node with a card that the demand may have and whose size nobody tells."""
+    for state in states:
+        if any(card.is_of_unknown_size and demand.suits(card) for card in state.inventory.cards):
+            return state.name
+    return None
+
+
 def _unsupported(state: NodeState) -> Sequence[str]:
     """Why this version gives no card of a node away, whatever is asked; empty if it would give one."""
     words = {card.unsupported for card in state.inventory.cards}
     return () if None in words else sorted(filter(None, words))
 
 
-def _suits(card: Card, demand: Demand) -> bool:
-    return demand.suits(card) and card.unsupported is None
-
-
 def _has_cards(state: NodeState, demand: Demand) -> bool:
-    return any(_suits(card, demand) for card in state.inventory.cards)
+    return any(suits(card, demand) for card in state.inventory.cards)
 
 
-def _cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
-    """The cards that the demand may have, with their free GB."""
-    return [
-        (card, free) for card, free in zip(state.inventory.cards, state.free_gb, strict=True) if _suits(card, demand)
-    ]
+def _without_its_choice(state: NodeState, demand: Demand) -> Sequence[str]:
+    """What keeps a pod that chooses among cards from a node where none is of its choice; empty if one is."""
+    return () if _has_cards(state, demand) else (f"without a card {demand.only}",)
 
 
 class _Needs:
@@ -152,10 +180,10 @@ class _Needs:
     def __init__(self, ask: Ask, demand: Demand) -> None:
         self._ask = ask
         self._demand = demand
-        self._known: dict[tuple[int, bool], int] = {}
+        self._known: dict[tuple[int, CardClass, bool], int] = {}
 
     def on(self, card: Card, inventory: Inventory) -> int:
-        kind = card.budget_gb, inventory.exclusive
+        kind = card.budget_gb, card.card_class, inventory.exclusive
         need = self._known.get(kind)
         if need is None:
             need = self._known[kind] = request_on(self._ask, card, inventory, self._demand)
@@ -177,7 +205,7 @@ def _versions(states: Iterable[NodeState], demand: Demand) -> tuple[str, ...]:
     return (*newest, *([f"no known {demand.accel.label} version"] if None in served else []))
 
 
-def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
+def _hardest(states: Sequence[NodeState], demand: Demand, own: int) -> tuple[Ask, bool]:
     """The ask that facts are given for, and whether every ask would fit a node if it were the only one.
 
     It is one that fits no node even alone if there is such an ask, else the one that needs most.
@@ -186,9 +214,9 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
     if len(demand.asks) == 1:
         return demand.asks[0], False
     sizes = {
-        (card.budget_gb, state.inventory.exclusive): (card, state.inventory)
+        (card.budget_gb, card.card_class, state.inventory.exclusive): (card, state.inventory)
         for state in states
-        for card, _ in _cards_of(state, demand)
+        for card, _ in cards_of(state, demand)
     }
 
     def need(ask: Ask) -> tuple[int, int, str]:
@@ -197,14 +225,14 @@ def _hardest(states: Sequence[NodeState], demand: Demand) -> tuple[Ask, bool]:
 
     asks = sorted(demand.asks, key=need, reverse=True)
     for ask in asks:
-        search = CardSearch(replace(demand, asks=(ask,)))
+        search = CardSearch(replace(demand, asks=(ask,)), own)
         if not any(state.largest_free_gb >= ask.least_gb and search.choose(state) for state in states):
             return ask, False
     return asks[0], True
 
 
 def _attempts(
-    states: Iterable[NodeState], ask: Ask, demand: Demand, best_node: NodeAttempt | None
+    states: Iterable[NodeState], ask: Ask, demand: Demand, own: int, best_node: NodeAttempt | None
 ) -> tuple[CardAttempt, ...]:
     """The nearest cards, those first that could hold the ask at all.
 
@@ -216,35 +244,46 @@ def _attempts(
         (
             best_node is not None and state.name != best_node.node,
             not card.healthy,
-            need > card.budget_gb,
-            max(0, need - free),
+            need > most,
+            max(0, need - room),
             state.name,
             card.index,
             need,
             free,
             card,
+            state,
         )
         for state in states
-        for card, free in _cards_of(state, demand)
-        if (need := needs.on(card, state.inventory)) > free or not best_node
+        for card, free, room, most in rooms_on(state, ask, demand, own)
+        if (need := needs.on(card, state.inventory)) > room or not best_node
     )
     return tuple(
-        CardAttempt(name, index, card.model, need, free, card.budget_gb, card.healthy)
-        for *_, name, index, need, free, card in heapq.nsmallest(MOST_ATTEMPTS, ranked)
+        CardAttempt(
+            name,
+            index,
+            card.model,
+            need,
+            free,
+            card.budget_gb,
+            card.healthy,
+            card.card_class,
+            backing_of(state, card, own),
+        )
+        for *_, name, index, need, free, card, state in heapq.nsmallest(MOST_ATTEMPTS, ranked)
     )
 
 
-def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand) -> NodeAttempt | None:
+def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int) -> NodeAttempt | None:
     """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
     best: NodeAttempt | None = None
     needs = _Needs(ask, demand)
     for state in states:
         rooms: dict[Vendor, list[bool]] = {}
-        for card, free in _cards_of(state, demand):
-            rooms.setdefault(card.vendor, []).append(free >= needs.on(card, state.inventory))
-        for room in rooms.values():
-            if best is None or (sum(room), len(room)) > (best.fitting, best.cards):
-                best = NodeAttempt(state.name, sum(room), len(room))
+        for card, _, room, _ in rooms_on(state, ask, demand, own):
+            rooms.setdefault(card.vendor, []).append(room >= needs.on(card, state.inventory))
+        for fitting in rooms.values():
+            if best is None or (sum(fitting), len(fitting)) > (best.fitting, best.cards):
+                best = NodeAttempt(state.name, sum(fitting), len(fitting))
     return best
 
 
@@ -260,12 +299,19 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
 
     True as well where the search for cards gave up: a pod that waits in vain is better than one that is never tried.
     """
-    search = CardSearch(demand)
+    search = CardSearch(demand, constraints.requests.get(names.MEMORY, 0))
     in_vain: set[Hashable] = set()
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
         inventory = state.inventory
-        kind = inventory.exclusive, tuple((card.vendor, card.budget_gb, card.unsupported) for card in inventory.cards)
+        kind = (
+            inventory.exclusive,
+            state.memory and state.memory.emptied,
+            tuple(
+                (card.vendor, card.budget_gb, card.card_class, card.unsupported, demand.admits(card))
+                for card in inventory.cards
+            ),
+        )
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue
         allocatable = state.facts.allocatable

@@ -28,7 +28,8 @@ class Peers:
     `wanted` are the domains with a pod that its affinity asks for, all of `affinity_keys` among them needed;
     `starts_group` says that there is none anywhere and the pod is itself of the kind it asks for, so it may
     be the first. `avoided` are the domains that its anti-affinity rules out, `barred` those from which the
-    anti-affinity of pods there keeps it.
+    anti-affinity of pods there keeps it. `claim_in_use` says that one of them has a volume claim that it needs and
+    that is for one pod at a time.
     """
 
     affinity_keys: tuple[str, ...] = ()
@@ -37,11 +38,12 @@ class Peers:
     avoided: Domains = field(default_factory=dict)
     barred: Domains = field(default_factory=dict)
     spread: Spread = field(default_factory=Spread)
+    claim_in_use: bool = False
 
     @classmethod
     def of(cls, snapshot: Snapshot, constraints: Constraints) -> Peers:
         """The peers of a pod with `constraints`."""
-        affinity = tuple(_by_name(term, snapshot) for term in constraints.pod_affinity)
+        affinity = tuple(by_name(term, snapshot) for term in constraints.pod_affinity)
         wanted = _domains_with_all(affinity, snapshot)
         return cls(
             affinity_keys=tuple(term.topology_key for term in affinity),
@@ -52,6 +54,7 @@ class Peers:
             avoided=_domains_with_any(constraints.pod_anti_affinity, snapshot),
             barred=_barred(snapshot, constraints),
             spread=Spread.of(snapshot, constraints),
+            claim_in_use=_is_claim_in_use(snapshot, constraints),
         )
 
     def meets_affinity(self, node_labels: Mapping[str, str]) -> bool:
@@ -76,7 +79,7 @@ def _domains_with_all(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) ->
     domains: dict[str, set[str]] = {}
     if terms:
         for state in snapshot:
-            if any(all(_speaks_of(term, pod) for term in terms) for pod in state.pods.values()):
+            if any(all(speaks_of(term, pod) for term in terms) for pod in state.pods.values()):
                 for term in terms:
                     _record(domains, term, state)
     return domains
@@ -85,7 +88,7 @@ def _domains_with_all(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) ->
 def _domains_with_any(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) -> Domains:
     """For the key of each term, the domains with a pod that this term speaks of."""
     domains: dict[str, set[str]] = {}
-    for term in (_by_name(term, snapshot) for term in terms):
+    for term in (by_name(term, snapshot) for term in terms):
         known = domains.setdefault(term.topology_key, set())
         for state in snapshot:
             domain = state.facts.labels.get(term.topology_key)
@@ -106,7 +109,20 @@ def _barred(snapshot: Snapshot, constraints: Constraints) -> Domains:
     return domains
 
 
-def _by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
+def _is_claim_in_use(snapshot: Snapshot, constraints: Constraints) -> bool:
+    """Whether a pod has a claim that is for one pod at a time, wherever it runs."""
+    known = snapshot.volumes.claims
+    for_one = {
+        use.name for use in constraints.claims if use.key is not None and use.key in known and known[use.key].one_pod
+    }
+    return bool(for_one) and any(
+        pod.namespace == constraints.namespace and not for_one.isdisjoint(pod.claims)
+        for state in snapshot
+        for pod in state.pods.values()
+    )
+
+
+def by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
     """`term` with the namespaces that exist and are selected listed by name. Selecting all stays as it is."""
     selector = term.namespace_selector
     if selector is None or not selector.requirements:
@@ -118,12 +134,12 @@ def _by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
 def _runs_any(term: PodAffinityTerm, state: NodeState) -> bool:
     """Whether a pod on a node is one that `term` speaks of."""
     for pod in state.pods.values():  # noqa: SIM110 - asked for every pod of a cluster, and faster than any()
-        if _speaks_of(term, pod):
+        if speaks_of(term, pod):
             return True
     return False
 
 
-def _speaks_of(term: PodAffinityTerm, pod: PodFacts) -> bool:
+def speaks_of(term: PodAffinityTerm, pod: PodFacts) -> bool:
     return term.selects(pod.namespace, pod.labels, _NO_LABELS)
 
 

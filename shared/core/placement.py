@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from shared.api import names
 from shared.core.card_choice import CardSearch, Share, accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
@@ -19,8 +20,10 @@ from shared.core.filters import admits_load, admits_node
 from shared.core.ledger import Shares, merge_shares
 from shared.core.nofit import explain_no_fit
 from shared.core.peers import Peers
+from shared.core.ranking import preferred_first
 from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.system_memory import BYTES_PER_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,10 @@ def place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Verdi
     """The place of a pod in `snapshot`, or the reason why it has none.
 
     `binpack` fills the node with the least free memory that fits and its tightest card, which keeps large holes for
-    large models; `spread` does the opposite; `exclusive` takes empty cards whole.
+    large models; `spread` does the opposite; `exclusive` takes empty cards whole. What the pod itself prefers of
+    nodes comes before all that.
     """
+    constraints = constraints.settled(snapshot.volumes)
     peers = Peers.of(snapshot, constraints)
     placed = _find(snapshot, demand, constraints, peers)
     return placed if placed is not None else explain_no_fit(snapshot, demand, constraints, peers)
@@ -52,22 +57,32 @@ def place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Verdi
 
 def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Placed | None:
     """What `place` finds, without the reason where it finds none: for whoever asks again and again."""
+    constraints = constraints.settled(snapshot.volumes)
     return _find(snapshot, demand, constraints, Peers.of(snapshot, constraints))
 
 
-def fits(state: NodeState, booking: Shares) -> bool:
-    """Whether the cards of `booking` still have room on a node whose state has changed since the choice."""
+def fits(state: NodeState, booking: Shares, memory_mib: int = 0) -> bool:
+    """Whether the cards of `booking` still have room on a node whose state has changed since the choice.
+
+    `memory_mib` is what the pods of the booking request of the node's memory, which some cards are backed by.
+    """
     free = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True))
-    return all(gb <= free.get(index, 0) for index, gb in booking)
+    if any(gb > free.get(index, 0) for index, gb in booking):
+        return False
+    return state.memory is None or state.memory.suffices(booking, memory_mib * BYTES_PER_MIB)
 
 
 def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> Placed | None:
-    search = CardSearch(demand)
-    for state in _roomy(snapshot, demand):
-        if admits_node(state.facts, constraints) and admits_load(state, constraints, peers):
-            shares = search.choose(state)
-            if shares is not None:
-                return Placed(state.name, shares)
+    search = CardSearch(demand, constraints.requests.get(names.MEMORY, 0))
+    usable = (
+        state
+        for state in _roomy(snapshot, demand)
+        if admits_node(state.facts, constraints) and admits_load(state, constraints, peers)
+    )
+    for state in preferred_first(usable, snapshot, constraints):
+        shares = search.choose(state)
+        if shares is not None:
+            return Placed(state.name, shares)
     return None
 
 

@@ -23,6 +23,7 @@ HostPort: TypeAlias = tuple[str, str, int]
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
@@ -51,6 +52,8 @@ class PodFacts:
     owner: OwnerRef | None = None
     created: str = ""
     running: bool = False
+    claims: tuple[str, ...] = ()
+    """The volume claims that it uses, by name."""
 
 
 def pod_facts(raw: Raw) -> PodFacts | None:
@@ -90,6 +93,11 @@ def pod_facts(raw: Raw) -> PodFacts | None:
         owner=controller_of(raw),
         created=metadata.get("creationTimestamp") or "",
         running=status.get("phase") == "Running",
+        claims=tuple(
+            intern(volume["persistentVolumeClaim"]["claimName"])
+            for volume in spec.get("volumes") or ()
+            if volume.get("persistentVolumeClaim")
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from shared.core.cards import CardClass
 from shared.core.invalid import InvalidRequest
 
 MOST_ATTEMPTS = 16
@@ -19,7 +20,25 @@ class Reason(StrEnum):
     VENDOR_MISMATCH = "vendor_mismatch"
     ACCEL_VERSION_UNMET = "accel_version_unmet"
     INSUFFICIENT_GPU_COUNT = "insufficient_gpu_count"
+    INSUFFICIENT_SYSTEM_MEMORY = "insufficient_system_memory"
     INSUFFICIENT_CAPACITY = "insufficient_capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """The node's memory behind a card that has none of its own, in GB.
+
+    Of `node_gb`, pods request `requested_gb`, models hold `booked_gb`, cards keep `kept_gb` and the pod itself requests
+    `own_gb`. That leaves `room_gb` for the card; on a node with nothing else it would be `most_gb`.
+    """
+
+    node_gb: int
+    requested_gb: int
+    booked_gb: int
+    kept_gb: int
+    own_gb: int
+    room_gb: int
+    most_gb: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +52,25 @@ class CardAttempt:
     free_gb: int
     budget_gb: int
     healthy: bool
+    card_class: CardClass = CardClass.DISCRETE
+    backing: Backing | None = None
 
     @property
     def short_gb(self) -> int:
         """GB that are missing; 0 if the card itself had room."""
-        return max(0, self.need_gb - self.free_gb)
+        room_gb = self.free_gb if self.backing is None else min(self.free_gb, self.backing.room_gb)
+        return max(0, self.need_gb - room_gb)
 
     @property
     def too_small(self) -> bool:
         """Whether the card would not do even if nothing else were on it."""
-        return self.need_gb > self.budget_gb
+        most_gb = self.budget_gb if self.backing is None else min(self.budget_gb, self.backing.most_gb)
+        return self.need_gb > most_gb
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether the node's memory is in the way, and not the size of the card."""
+        return self.backing is not None and self.backing.room_gb < self.need_gb <= self.budget_gb
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +110,9 @@ class NoFit:
     are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
-    that is placed, `misnamed` that `spec.nodeName` names none of the nodes with cards. `can_wait` says whether the ask
+    that is placed, `partitions_only` that all that is left are partitions, which serve no such ask, `misnamed` that
+    `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own choice of types or UUIDs left no
+    card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
     would fit once memory is freed, a card recovers or a node returns.
     """
 
@@ -97,7 +127,10 @@ class NoFit:
     excluded: tuple[Excluded, ...] = ()
     found: tuple[str, ...] = ()
     unsupported: bool = False
+    undeclared: str | None = None
+    partitions_only: bool = False
     misnamed: bool = False
+    narrowed: bool = False
     holders: Holders = Holders()
     can_wait: bool = False
 

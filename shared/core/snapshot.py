@@ -10,9 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.core.cards import Card, Inventory
+from shared.core.device_use import device_use
 from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
+from shared.core.system_memory import SystemMemory
+from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
 
@@ -33,7 +36,10 @@ class NodeState:
     used_gb: Mapping[int, int] = field(default_factory=dict)
     free_gb: tuple[int, ...] = ()
     """Free GB of each card, in the order of `inventory.cards`; 0 for a card that may not be used."""
+    memory: SystemMemory | None = None
+    """The node's memory, if it is what some of its cards give away."""
     total_free_gb: int = 0
+    """GB that pods could get at most, all together; `largest_free_gb` on one card."""
     largest_free_gb: int = 0
     repelling: tuple[PodFacts, ...] = ()
     """The pods with a required anti-affinity, which concerns pods that come later too."""
@@ -50,17 +56,25 @@ class NodeState:
         ledger = ledger or {}
         pods = pods or {}
         used = _used_gb(ledger, pods)
+        for _, card, gb in device_use(inventory, pods):
+            used[card.index] = used.get(card.index, 0) + gb
         free = tuple(_free_gb(card, used.get(card.index, 0), inventory) for card in inventory.cards)
+        requested = _requested(pods)
+        memory = SystemMemory.of(inventory.cards, facts.allocatable, requested, ledger, pods, used)
+        room = free
+        if memory is not None:
+            room = tuple(memory.room_gb(card, gb) for card, gb in zip(inventory.cards, free, strict=True))
         return cls(
             facts=facts,
             inventory=inventory,
             ledger=ledger,
             pods=pods,
-            requested=_requested(pods),
+            requested=requested,
             used_gb=used,
             free_gb=free,
-            total_free_gb=sum(free),
-            largest_free_gb=max(free, default=0),
+            memory=memory,
+            total_free_gb=sum(room),
+            largest_free_gb=max(room, default=0),
             repelling=tuple(pod for pod in pods.values() if pod.anti_affinity),
         )
 
@@ -75,10 +89,18 @@ class NodeState:
         return NodeState.of(self.facts, replace(self.inventory, cards=cards))
 
     def with_facts(self, facts: NodeFacts) -> NodeState:
+        if self.memory is not None:
+            return NodeState.of(facts, self.inventory, self.ledger, self.pods)
         return replace(self, facts=facts)
 
     def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
         return NodeState.of(self.facts, inventory, ledger, self.pods)
+
+    def without_entry(self, reservation: str) -> NodeState:
+        if reservation not in self.ledger:
+            return self
+        ledger = {other: entry for other, entry in self.ledger.items() if other != reservation}
+        return self.with_inventory(self.inventory, ledger)
 
     def with_pod(self, pod: PodFacts) -> NodeState:
         return NodeState.of(self.facts, self.inventory, self.ledger, {**self.pods, pod.key: pod})
@@ -92,10 +114,11 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every node by name, and the labels of every namespace (pod affinity selects by them)."""
+    """Every node by name, the labels of every namespace (pod affinity selects by them), and the storage."""
 
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    volumes: Volumes = NO_VOLUMES
 
     def __iter__(self) -> Iterator[NodeState]:
         return iter(self.nodes.values())
@@ -135,6 +158,7 @@ def _requested(pods: Mapping[str, PodFacts]) -> dict[str, int]:
 
 
 def _free_gb(card: Card, used: int, inventory: Inventory) -> int:
-    if not card.healthy or card.unsupported or (inventory.exclusive and used):
+    taken_whole = (inventory.exclusive or card.is_partition) and used
+    if not card.healthy or card.unsupported or taken_whole:
         return 0
     return max(0, card.budget_gb - max(used, 0) - card.foreign_gb)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shared.core.snapshot import NodeState, Snapshot
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
+SCHEDULE_ANYWAY = "ScheduleAnyway"
 HONOR = "Honor"
 
 
@@ -37,12 +38,10 @@ class TopologySpreadConstraint:
 
 
 def read_topology_spread(
-    raw: Iterable[Mapping[str, Any]] | None, labels: Mapping[str, str]
+    raw: Iterable[Mapping[str, Any]] | None, labels: Mapping[str, str], unsatisfiable: str = DO_NOT_SCHEDULE
 ) -> tuple[TopologySpreadConstraint, ...]:
-    """The `DoNotSchedule` constraints of a pod with `labels`."""
-    return tuple(
-        _read_constraint(each, labels) for each in raw or () if each.get("whenUnsatisfiable") == DO_NOT_SCHEDULE
-    )
+    """The constraints of a pod with `labels` that say `unsatisfiable` of nodes which do not meet them."""
+    return tuple(_read_constraint(each, labels) for each in raw or () if each.get("whenUnsatisfiable") == unsatisfiable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +81,22 @@ class Spread:
 def _limit(rule: TopologySpreadConstraint, nodes: Iterable[NodeState], constraints: Constraints) -> DomainLimit:
     counts: dict[str, int] = {}
     for state in nodes:
-        if rule.honor_affinity and not constraints.select(state.facts):
-            continue
-        if rule.honor_taints and not constraints.tolerate(state.facts):
-            continue
-        domain = state.facts.labels[rule.topology_key]
-        counts[domain] = counts.get(domain, 0) + _selected_pods(rule, state, constraints.namespace)
+        if is_counted(rule, state, constraints):
+            domain = state.facts.labels[rule.topology_key]
+            counts[domain] = counts.get(domain, 0) + selected_pods(rule, state, constraints.namespace)
     emptiest = min(counts.values()) if len(counts) >= max(1, rule.min_domains) else 0
     counts_itself = rule.selector is not None and rule.selector.matches(constraints.labels)
     return DomainLimit(rule.topology_key, counts, most=rule.max_skew + emptiest - int(counts_itself))
 
 
-def _selected_pods(rule: TopologySpreadConstraint, state: NodeState, namespace: str) -> int:
+def is_counted(rule: TopologySpreadConstraint, state: NodeState, constraints: Constraints) -> bool:
+    """Whether the pods of a node count, by the policies of a constraint."""
+    if rule.honor_affinity and not constraints.select(state.facts):
+        return False
+    return not rule.honor_taints or constraints.tolerate(state.facts)
+
+
+def selected_pods(rule: TopologySpreadConstraint, state: NodeState, namespace: str) -> int:
     """The pods of a node that count: not the terminating ones, and none if the selector has no conditions."""
     if rule.selector is None or not rule.selector.requirements:
         return 0

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from shared.core.cards import Inventory
 from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.snapshot import NO_CARDS, NodeState, Snapshot
 from shared.kube.gpunodes import GpuNode
+from shared.kube.quotas import Quotas
+from shared.kube.storage import Storage
 
 Listener: TypeAlias = Callable[[str], None]
 """Called with the name of a node, or the key of a pod, that changed or went."""
@@ -33,7 +36,7 @@ class Located:
 
 
 class Cluster:
-    """Nodes, their cards and ledgers, their pods, and namespace labels, kept current by the reflectors."""
+    """Nodes, their cards and ledgers, their pods, namespace labels, storage, quotas, kept current by the reflectors."""
 
     def __init__(self) -> None:
         self._states: dict[str, NodeState] = {}
@@ -45,12 +48,14 @@ class Cluster:
         self._entries_of: dict[tuple[str, str], set[str]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
+        self.storage = Storage()
+        self.quotas = Quotas()
         self._node_listeners: list[Listener] = []
         self._pod_listeners: list[Listener] = []
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; valid until the next await."""
-        return Snapshot(self._states, self._namespaces)
+        return Snapshot(self._states, self._namespaces, self.storage.volumes)
 
     def node(self, name: str) -> NodeState | None:
         return self._states.get(name)
@@ -73,10 +78,27 @@ class Cluster:
 
     def unseen(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
         """The entries of an owner for which no pod has been seen and which this process does not hold itself."""
+        for reservation, located in self.entries_of(namespace, owner_hash):
+            if reservation not in self._carriers and reservation not in self._holds:
+                yield reservation, located
+
+    def entries_of(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
+        """All entries of an owner."""
         for reservation in sorted(self._entries_of.get((namespace, owner_hash), ())):
             located = self.locate(reservation)
-            if located is not None and reservation not in self._carriers and reservation not in self._holds:
+            if located is not None:
                 yield reservation, located
+
+    def is_held(self, reservation: str) -> bool:
+        """Whether this process has promised a pod under an id and has not seen it yet."""
+        return reservation in self._holds
+
+    def held_pods(self) -> Iterator[PodFacts]:
+        """The pods that this process has promised and not seen yet."""
+        for key in self._holds.values():
+            pod = self.pod(key)
+            if pod is not None:
+                yield pod
 
     def carriers(self, reservation: str) -> tuple[PodFacts, ...]:
         """The live pods that carry an id, oldest first."""
@@ -112,16 +134,11 @@ class Cluster:
 
     def node_upserted(self, facts: NodeFacts) -> None:
         old = self._states.get(facts.name)
-        if old is not None:
+        if old is not None and old.facts.uid == facts.uid:
             self._states[facts.name] = old.with_facts(facts)
         else:
-            gpu_node = self._gpu_nodes.get(facts.name)
-            self._states[facts.name] = NodeState.of(
-                facts,
-                gpu_node.inventory if gpu_node else NO_CARDS,
-                gpu_node.ledger if gpu_node else {},
-                self._homeless.pop(facts.name, {}),
-            )
+            pods = self._homeless.pop(facts.name, {}) if old is None else old.pods
+            self._states[facts.name] = NodeState.of(facts, *self._cards_of(facts), pods)
         self._changed(facts.name)
 
     def node_deleted(self, name: str) -> None:
@@ -237,12 +254,17 @@ class Cluster:
             self.release(reservation)
 
     def _cards_changed(self, name: str) -> None:
-        gpu_node = self._gpu_nodes.get(name)
         state = self._states.get(name)
         if state is not None:
-            inventory, ledger = (gpu_node.inventory, gpu_node.ledger) if gpu_node else (NO_CARDS, {})
-            self._states[name] = state.with_inventory(inventory, ledger)
+            self._states[name] = state.with_inventory(*self._cards_of(state.facts))
         self._changed(name)
+
+    def _cards_of(self, facts: NodeFacts) -> tuple[Inventory, Mapping[str, Entry]]:
+        """The cards and the ledger of a node."""
+        gpu_node = self._gpu_nodes.get(facts.name)
+        if gpu_node is None or not gpu_node.is_of(facts.uid):
+            return NO_CARDS, {}
+        return gpu_node.inventory, gpu_node.ledger
 
     def _pod_changed(self, key: str, node: str) -> None:
         for listener in tuple(self._pod_listeners):

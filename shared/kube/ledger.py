@@ -1,7 +1,7 @@
 """Writes to a node's ledger: compare-and-swap on the `GPUNode`, so that no two writers promise the same GB.
 
-Webhooks only add entries, the controller also removes them. Within a process one write per node is under way at a time:
-without that, a process's own writes would make each other conflict.
+Webhooks add entries, each in place of an earlier attempt if there is one; the controller removes them. Within a process
+one write per node is under way at a time: without that, a process's own writes would make each other conflict.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from shared.core.ledger import Entry, Shares, merge_shares, summarise
 from shared.core.placement import fits
+from shared.core.snapshot import NodeState
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
@@ -26,11 +27,15 @@ Changes: TypeAlias = Mapping[str, Entry | None]
 
 @dataclass(slots=True, eq=False)
 class _Wish:
-    """An entry that waits to be written. `outcome` says whether it was, or what went wrong; None while it is open."""
+    """An entry that waits to be written, in place of the one that it `replaces` if any.
+
+    `outcome` says whether it was, or what went wrong; None while it is open.
+    """
 
     reservation: str
     entry: Entry
     is_still_right: Callable[[], bool]
+    replaces: str | None = None
     outcome: bool | ApiError | None = None
 
 
@@ -45,17 +50,24 @@ class Ledger:
         self._waiting: dict[str, list[_Wish]] = {}
 
     async def reserve(
-        self, node: str, reservation: str, entry: Entry, is_still_right: Callable[[], bool] = lambda: True
+        self,
+        node: str,
+        reservation: str,
+        entry: Entry,
+        is_still_right: Callable[[], bool] = lambda: True,
+        *,
+        replaces: str | None = None,
     ) -> bool:
         """Records `entry`, or returns False because others took the room meanwhile: then decide again.
 
         Whether there is room, and whether the choice `is_still_right` in every other way, is looked at on the newest
         picture before each try, since a conflict means that somebody else has just promised something on that node.
-        Entries that wait for the same node go out in one write.
+        Entries that wait for the same node go out in one write, and so does the end of an entry on this node that one
+        of them `replaces`; where that is gone already, or has a pod after all, the new one has no right to its room.
         Raises `ApiError` when nothing is known to be recorded. A caller that is cancelled must assume that the entry
         may have been written; it is then unconfirmed, and the controller drops it.
         """
-        wish = _Wish(reservation, entry, is_still_right)
+        wish = _Wish(reservation, entry, is_still_right, replaces)
         self._waiting.setdefault(node, []).append(wish)
         try:
             async with self._lock(node):
@@ -87,6 +99,17 @@ class Ledger:
                 else:
                     return
 
+    async def drop(self, node: str, reservation: str) -> None:
+        """Ends an entry that another one on another node has replaced. Raises `ApiError`."""
+        async with self._lock(node):
+            while (known := self._cluster.gpu_node(node)) is not None and reservation in known.ledger:
+                if self._cluster.carriers(reservation):
+                    return
+                try:
+                    await self._write(known, {reservation: None})
+                except Conflict:
+                    await self.refresh(node)
+
     async def locate(self, reservation: str, node: str) -> Located | None:
         """The entry of an id: from memory, or from one live read of the node it should be on. Raises `ApiError`."""
         located = self._cluster.locate(reservation)
@@ -113,7 +136,8 @@ class Ledger:
                 known = self._cluster.gpu_node(node)
                 assert known is not None, "wishes for an unknown node are not open"
                 try:
-                    await self._write(known, {wish.reservation: wish.entry for wish in batch})
+                    replaced: Changes = {wish.replaces: None for wish in batch if wish.replaces is not None}
+                    await self._write(known, {**replaced, **{wish.reservation: wish.entry for wish in batch}})
                 except Conflict:
                     await self.refresh(node)
                 except NotFound:
@@ -140,16 +164,27 @@ class Ledger:
             state = state.without_pod(self._cluster.hold_key(wish.reservation))
         still_open: list[_Wish] = []
         taken: Shares = ()
+        taken_mib = 0
         for wish in batch:
             together = merge_shares((*taken, *wish.entry.shares))
+            together_mib = taken_mib + wish.entry.memory_mib
+            vacated = self._vacated(state, wish)
             if known.ledger.get(wish.reservation) == wish.entry:
                 wish.outcome = True
-            elif not fits(state, together) or not wish.is_still_right():
+            elif vacated is None or not fits(vacated, together, together_mib) or not wish.is_still_right():
                 wish.outcome = False
             else:
-                taken = together
+                taken, taken_mib, state = together, together_mib, vacated
                 still_open.append(wish)
         return still_open
+
+    def _vacated(self, state: NodeState, wish: _Wish) -> NodeState | None:
+        """The node without what a wish replaces, or None if that is not there to be replaced any more."""
+        if wish.replaces is None:
+            return state
+        if wish.replaces not in state.ledger or self._cluster.carriers(wish.replaces):
+            return None
+        return state.without_pod(self._cluster.hold_key(wish.replaces)).without_entry(wish.replaces)
 
     def _forget(self, node: str, wish: _Wish) -> None:
         """Takes a wish off the waiting ones, if it is still among them because its caller gave up."""

@@ -55,6 +55,26 @@ def namespaces(name: str | None = None) -> str:
     return _cluster_scoped(_CORE, "namespaces", name)
 
 
+def volumes() -> str:
+    """All PersistentVolumes."""
+    return _cluster_scoped(_CORE, "persistentvolumes", None)
+
+
+def volume_claims(namespace: str | None = None) -> str:
+    """All PersistentVolumeClaims, or those of a namespace."""
+    return _namespaced(_CORE, "persistentvolumeclaims", namespace, None)
+
+
+def storage_classes() -> str:
+    """All StorageClasses."""
+    return _cluster_scoped("/apis/storage.k8s.io/v1", "storageclasses", None)
+
+
+def resource_quotas(namespace: str | None = None) -> str:
+    """All ResourceQuotas, or those of a namespace."""
+    return _namespaced(_CORE, "resourcequotas", namespace, None)
+
+
 def events(namespace: str, name: str | None = None) -> str:
     """The core/v1 events of a namespace, or one. `kubectl describe` shows these."""
     return _namespaced(_CORE, "events", namespace, name)

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from shared.kube.backoff import backoff_s, jittered
 from shared.kube.client import Json, KubeClient
-from shared.kube.errors import ApiError, Gone, Throttled, Unavailable, from_status
+from shared.kube.errors import ApiError, Forbidden, Gone, Throttled, Unavailable, from_status
 from shared.obs.logs import get_logger
 
 log = get_logger(__name__)
@@ -71,7 +71,8 @@ class Reflector(Generic[T]):
     """Keeps `store` equal to the collection at `path`, reduced to what `project` takes from each object.
 
     Keys are `namespace/name`, or `name` for objects without a namespace. An object that `project` fails on is
-    logged and left as it was last known. The selectors narrow the collection on the server.
+    logged and left as it was last known. The selectors narrow the collection on the server. An `optional` collection
+    that this account has no right to counts as synced, empty, and is asked for again now and then.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Reflector(Generic[T]):
         *,
         label_selector: str = "",
         field_selector: str = "",
+        optional: bool = False,
         pace: Pace = Pace(),
     ) -> None:
         self.path = path
@@ -94,6 +96,7 @@ class Reflector(Generic[T]):
         self._selectors = {
             key: value for key, value in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if value
         }
+        self._optional = optional
         self._pace = pace
         self._values: dict[str, T] = {}
         self._uids: dict[str, str] = {}
@@ -140,6 +143,10 @@ class Reflector(Generic[T]):
             delay_s = backoff_s(failures, self._pace.first_retry_s, self._pace.longest_retry_s)
             if isinstance(error, Throttled):
                 delay_s = max(delay_s, error.retry_after)
+            if self._optional and isinstance(error, Forbidden):
+                self._contact()
+                self.synced.set()
+                delay_s = max(delay_s, jittered(self._pace.watch_s))
             failures += 1
             log.info("watch interrupted", path=self.path, error=error, failures=failures, retry_s=delay_s)
             await asyncio.sleep(delay_s)
@@ -200,10 +207,15 @@ class Reflector(Generic[T]):
         version = (raw.get("metadata") or {}).get("resourceVersion")
         if not isinstance(version, str):
             raise Unavailable(0, "NotKubernetes", f"watch event {kind!r} without a resourceVersion")
+        if _is_known(version, self._version):
+            return  # late word of something that is past
         if kind in {"ADDED", "MODIFIED"}:
             self._upsert(self._convert(raw))
         elif kind == "DELETED":
-            self._delete(_key(raw["metadata"]))
+            key = _key(raw["metadata"])
+            # Word of an earlier object of this name may come late; its successor is there all the same.
+            if self._uids.get(key) == str(raw["metadata"].get("uid")):
+                self._delete(key)
         elif kind != "BOOKMARK":
             raise Unavailable(0, "NotKubernetes", f"watch event of unknown type {kind!r}")
         self._version = version
@@ -250,6 +262,11 @@ class Reflector(Generic[T]):
 def _key(metadata: Json) -> str:
     namespace, name = metadata.get("namespace"), metadata.get("name")
     return f"{namespace}/{name}" if namespace else str(name)
+
+
+def _is_known(version: str, position: str | None) -> bool:
+    """Whether an event tells of a time that the store has gone beyond. Versions are numbers that only grow."""
+    return position is not None and version.isdecimal() and position.isdecimal() and int(version) <= int(position)
 
 
 def _position_survives(error: ApiError) -> bool:

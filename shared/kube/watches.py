@@ -1,19 +1,26 @@
-"""The watches that keep a `Cluster` current: pods, nodes, namespaces and GPUNodes."""
+"""The watches that keep a `Cluster` current: pods, nodes, namespaces, GPUNodes, and besides storage and quotas.
+
+Without the right to see storage or quotas, as an older installation has it, decisions are made as if there were none.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from shared.core.nodes import NodeFacts, node_facts
 from shared.core.pods import PodFacts, interned, pod_facts
+from shared.core.volume_facts import claim_facts, storage_class_facts, volume_facts
 from shared.kube import paths
-from shared.kube.client import KubeClient
+from shared.kube.client import Json, KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.gpunodes import GpuNode, gpu_node
+from shared.kube.quotas import limited_resources
 from shared.kube.reflector import Pace, Reflector
+
+T = TypeVar("T")
 
 FRESH_S: Final = 150.0
 """A watch that heard nothing for this long is behind; a healthy one hears a renewal every 75 s at most."""
@@ -92,11 +99,37 @@ class _GpuNodes:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Feed(Generic[T]):
+    """Hands on what there is now, whatever there was before."""
+
+    put: Callable[[str, T], None]
+    drop: Callable[[str], None]
+
+    def upserted(self, key: str, new: T, _old: T | None) -> None:
+        self.put(key, new)
+
+    def deleted(self, key: str, _old: T) -> None:
+        self.drop(key)
+
+    def synced(self) -> None:
+        pass
+
+
 class Watches:
     """Runs the reflectors that feed `cluster`."""
 
     def __init__(self, client: KubeClient, cluster: Cluster, *, exclusive: bool, pace: Pace = Pace()) -> None:
+        storage, quotas = cluster.storage, cluster.quotas
+
+        def besides(path: str, project: Callable[[Json], T], feed: _Feed[T]) -> Reflector[T]:
+            return Reflector(client, path, project, feed, optional=True, pace=pace)
+
         self._reflectors: tuple[Reflector[Any], ...] = (
+            besides(paths.storage_classes(), storage_class_facts, _Feed(storage.class_upserted, storage.class_deleted)),
+            besides(paths.volumes(), volume_facts, _Feed(storage.volume_upserted, storage.volume_deleted)),
+            besides(paths.volume_claims(), claim_facts, _Feed(storage.claim_upserted, storage.claim_deleted)),
+            besides(paths.resource_quotas(), limited_resources, _Feed(quotas.upserted, quotas.deleted)),
             Reflector(client, paths.nodes(), node_facts, _Nodes(cluster), pace=pace),
             Reflector(
                 client,

@@ -10,6 +10,9 @@ import pytest
 from hack.devcluster.cluster import DevCluster
 from shared.kube.client import KubeClient
 from tests.contract.widgets import DEFINITION
+from tests.fakes.api import Api
+from tests.fakes.inprocess import Network, in_process_client
+from tests.fakes.objects import ObjectStore
 from tests.fakes.serving import serving
 
 
@@ -22,12 +25,16 @@ def real_kubeconfig() -> Iterator[str]:
         yield str(cluster.kubeconfig)
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.e2e)])
+@pytest.fixture(params=["fake", "in-process", pytest.param("real", marks=pytest.mark.e2e)])
 async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KubeClient]:
     """A client of the API server whose turn it is."""
     if request.param == "fake":
         async with serving(tmp_path) as served:
             yield served.client
+    elif request.param == "in-process":
+        in_process, _ = in_process_client(Network(Api(ObjectStore())))
+        async with in_process:
+            yield in_process
     else:
         async with await KubeClient.connect(request.getfixturevalue("real_kubeconfig")) as real:
             yield real

@@ -122,7 +122,7 @@ _CASES = {
         "all",
         f"ask for memory with the annotation {names.VRAM}",
     ),
-    "words-of-another-system": _limited("nvidia.com/gpumem", "1800", f"ask with the annotation {names.VRAM}"),
+    "words-of-another-system": _limited(names.NVIDIA_GPUMEM, "16Gi", 'write the MiB per card: "16384"'),
 }
 
 

@@ -12,9 +12,10 @@ from typing import Any, cast
 
 import orjson
 
-from shared.kube.client import KubeClient, Params
+from shared.kube.client import KubeClient, Listing, Params
 from shared.kube.credentials import Connection
 from shared.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from tests.fuzz import words
 from tests.fuzz.clusters import ClusterJson, shares_of
 from tests.fuzz.dice import Dice
 from tests.fuzz.words import Json
@@ -98,9 +99,20 @@ class Api:
             found = self.cluster.gpu_nodes.get(path.removeprefix(_GPU_NODES))
         else:
             found = self._others.get(path)
+        found = found or _owner(path)
         if found is None:
             raise NotFound(404, "NotFound", f"{path} not found")
         return found
+
+    async def pods_with_label(self, namespace: str, selector: str) -> list[Json]:
+        """The pods of a namespace that carry one label."""
+        await self._travel(_GPU_NODES)
+        key, _, value = selector.partition("=")
+        return [
+            pod
+            for pod in self.cluster.pods.values()
+            if pod["metadata"]["namespace"] == namespace and (pod["metadata"].get("labels") or {}).get(key) == value
+        ]
 
     def _judge(self, old: Json, new: Json) -> None:
         before, after = old["status"].get("reservations") or {}, new["status"].get("reservations") or {}
@@ -124,9 +136,13 @@ class Api:
         used = sum(entries.values()) + alone
         budget = max(card["budgetGB"], wish.get("vramGB", 0) if not card["memoryMiB"] else 0)
         room = budget - wish.get("headroomGB", 0) - card.get("foreignGB", 0)
+        others = [key for key, held in entries.items() if held and key != reservation]
+        if card["class"] == "mig" and (others or alone):
+            return (
+                f"the partition {slot} is given to more than {reservation}: {entries} and {alone} GB without an entry"
+            )
         if gb < 1 or used > room:
             return f"{used} GB are promised of the {room} GB of card {slot}: {entries} and {alone} GB without an entry"
-        others = [key for key, held in entries.items() if held and key != reservation]
         exclusive = spec["mode"] == "exclusive" if "mode" in spec else self.cluster.exclusive
         if exclusive and (others or alone):
             return f"card {slot} of the exclusive node {name} is given to {others} too"
@@ -143,6 +159,23 @@ class Api:
             if is_on(pod, gpu_node["metadata"]["name"]):
                 found += requested_of(pod, slot)
         return found
+
+
+def _owner(path: str) -> Json | None:
+    """An owner of the tables, by its path; None for anything else."""
+    _, plural, name = path.rsplit("/", 2)
+    kind = next((kind for _, kind in words.OWNER_KINDS if f"{kind.lower()}s" == plural), None)
+    if kind is None or name not in words.WANTED:
+        return None
+    wanted = words.WANTED[name]
+    api_version = next(version for version, each in words.OWNER_KINDS if each == kind)
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "uid": f"uid-{kind}-{name}"},
+        "spec": {"replicas": wanted, "parallelism": wanted, "podManagementPolicy": "Parallel"},
+        "status": {"desiredNumberScheduled": wanted},
+    }
 
 
 def is_on(pod: Json, node: str) -> bool:
@@ -185,6 +218,11 @@ class InProcessClient(KubeClient):
         self, path: str, body: Json, params: Params | None = None, *, timeout_s: float | None = None
     ) -> Json:
         return await self._api.merge_patch(path, body)
+
+    async def list(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> Listing[Json]:
+        namespace = path.split("/")[-2]
+        found = await self._api.pods_with_label(namespace, (params or {})["labelSelector"])
+        return Listing(tuple(found), "1")
 
 
 def _merged(old: Any, patch: Any) -> Any:

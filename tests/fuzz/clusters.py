@@ -5,12 +5,22 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from tests.builders import expressions, requirement
 from tests.fuzz import words
 from tests.fuzz.dice import Dice
 from tests.fuzz.words import CARD, Json
+from tests.storage_builders import a_claim, a_class, a_volume
 
 EPOCH = 1_800_000_000
 """Unix seconds at which every cluster begins."""
+
+STORAGE: tuple[Json, ...] = (
+    a_volume("west", claim="models/models", terms=[expressions(requirement("zone", "In", "west"))]),
+    a_claim("models", volume="west"),
+    a_claim("scratch", of_class="local"),
+    a_class("local", waits=True),
+)
+"""The volumes, claims and classes of every cluster; all but these claims do not exist."""
 
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _OWNER_HASHES = ("e3b0c442", "0badcafe")

@@ -61,15 +61,9 @@ def _bare_pod(dice: Dice, namespace: str) -> Json:
 
 
 def _owner(dice: Dice) -> Json:
-    number = dice.number(1, 3)
     api_version, kind = dice.one(words.OWNER_KINDS)
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": f"chat-{number}",
-        "uid": f"uid-{kind}-{number}",
-        "controller": True,
-    }
+    name = dice.one(list(words.WANTED))
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{kind}-{name}", "controller": True}
 
 
 def _container(dice: Dice, name: str) -> Json:

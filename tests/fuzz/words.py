@@ -236,6 +236,7 @@ SPECS: Sequence[Json] = (
     {"schedulerName": "other", "priority": 1000, "priorityClassName": "high"},
     {"volumes": [{"name": "cache", "emptyDir": {}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}]},
     {"volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}]},
+    {"volumes": [{"name": "scratch", "persistentVolumeClaim": {"claimName": "scratch"}}]},
     {"volumes": [{"name": "models", "hostPath": {"path": "/models"}}], "hostPID": True},
     {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]},
     {"restartPolicy": "Never", "activeDeadlineSeconds": 60, "terminationGracePeriodSeconds": 0},
@@ -251,12 +252,17 @@ LABELS: Sequence[Json] = (
 
 OWNER_KINDS: Sequence[tuple[str, str]] = (
     ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "ReplicaSet"),
     ("apps/v1", "StatefulSet"),
     ("apps/v1", "DaemonSet"),
     ("batch/v1", "Job"),
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
     ("v1", "a/b"),
 )
+ONE_AT_A_TIME = "chat-3"
+BY_NAME = frozenset({"StatefulSet", "DaemonSet"})
+WANTED = {"chat-1": 1000, "chat-2": 1000, ONE_AT_A_TIME: 1}
+"""How many pods an owner of that name wants: those of the last one, and those of kinds by name, replace each other."""
 
 # --- clusters --------------------------------------------------------------------------------------------------------
 
@@ -283,6 +289,9 @@ CARDS: Sequence[CardKind] = (
     CardKind("NVIDIA GB10", 111, kind="unified"),
     CardKind("AMD Strix Halo", 96, "amd", kind="unified"),
     CardKind("NVIDIA H100 MIG 3g.40gb", 39, kind="mig"),
+    CardKind("NVIDIA H100 80GB HBM3", 0, more={"partitioned": True, "memoryMiB": 81559}, weight=1),
+    CardKind("NVIDIA GH200 480GB", 94, more={"onlinedAsSystemMemory": True}, weight=1),
+    CardKind("NVIDIA T400", 4, more={"computeCapable": False}, weight=1),
     CardKind("unknown", 0, weight=1),
 )
 

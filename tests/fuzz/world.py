@@ -18,13 +18,15 @@ from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
 from tests.fuzz import words
 from tests.fuzz.api import Api, InProcessClient, is_on
-from tests.fuzz.clusters import ClusterJson, a_node, advertise, cordon
+from tests.fuzz.clusters import STORAGE, ClusterJson, a_node, advertise, cordon
 from tests.fuzz.dice import Dice
 from tests.fuzz.words import Json
 from tests.scheduler_model import merge_label_keys
+from tests.storage_builders import fill
 from webhook.app import Handlers
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
+from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
 MutatorClass: TypeAlias = Callable[..., Mutator]
@@ -52,15 +54,18 @@ class Replica:
     def __init__(self, world: World, make_mutator: MutatorClass) -> None:
         client = InProcessClient(world.api)
         self.cluster = Cluster()
+        fill(self.cluster.storage, *STORAGE)
+        owners = Owners(client)
         ledger = Ledger(client, self.cluster, exclusive=world.cluster.exclusive)
         mutator = make_mutator(
             self.cluster,
             ledger,
+            TakeOver(client, self.cluster, owners, unix_time=lambda: world.cluster.now),
             new_id=world.new_id,
             unix_time=lambda: world.cluster.now,
             runtime_class=world.cluster.runtime_class,
         )
-        self.refusals = RefusalReports(client, Owners(client))
+        self.refusals = RefusalReports(client, owners)
         self.handlers = Handlers(mutator, Validator(self.cluster, ledger), self.refusals, self.cluster)
         self.late: list[Callable[[Cluster], None]] = []
         """What its watches have not told it yet."""

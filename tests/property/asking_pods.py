@@ -38,6 +38,10 @@ _VARIABLES: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
             {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "ROCR_VISIBLE_DEVICES", "value": "0"},
+            {"name": "HIP_VISIBLE_DEVICES", "value": "1"},
+            {"name": "HIP_VISIBLE_DEVICES", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+            {"name": "GPU_DEVICE_ORDINAL", "value": "0,1"},
+            {"name": "NVIDIA_REQUIRE_CUDA", "value": "cuda>=1.0"},
             {"name": "CUDA_VISIBLE_DEVICES", "value": "0"},
             {"name": "CUDA_VISIBLE_DEVICES", "value": "5"},
             {"name": "MODEL", "value": "$(NVIDIA_VISIBLE_DEVICES)"},
@@ -80,7 +84,9 @@ def _asking_containers(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, str]]
     both = draw(st.booleans())
     gb = str(draw(st.integers(1, 16)))
     count = draw(st.sampled_from(["1", "2"]))
-    match draw(st.sampled_from(["annotation", "of-container", "resource", "count", "annotation-and-count"])):
+    match draw(
+        st.sampled_from(["annotation", "of-container", "resource", "count", "hami", "kai", "annotation-and-count"])
+    ):
         case "annotation":
             return main, {VRAM: gb, GPUS: count, "kamiwaza.ai/container": "main"}
         case "of-container":
@@ -91,6 +97,22 @@ def _asking_containers(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, str]]
         case "count":
             _limit(main, {"nvidia.com/gpu": count}, both=both)
             return main, {}
+        case "hami":
+            words = draw(
+                st.sampled_from(
+                    [
+                        {"nvidia.com/gpumem": "5k"},
+                        {"nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "30", "nvidia.com/priority": "1"},
+                        {"nvidia.com/gpumem-percentage": "25", "nvidia.com/gpu": count},
+                        {"amd.com/gpumem": "4096", "amd.com/gpu": count},
+                    ]
+                )
+            )
+            _limit(main, words, both=both)
+            return main, draw(st.sampled_from([{}, {"nvidia.com/nouse-gpuuuid": "GPU-0"}]))
+        case "kai":
+            amount = draw(st.sampled_from([{"gpu-memory": "5000"}, {"gpu-fraction": "0.3"}]))
+            return main, {**amount, "gpu-fraction-num-devices": count, "gpu-fraction-container-name": "main"}
     _limit(main, {draw(st.sampled_from(["nvidia.com/gpu", "amd.com/gpu"])): count}, both=both)
     return main, {VRAM: gb}
 
@@ -112,7 +134,11 @@ def _init_containers(draw: st.DrawFn) -> list[dict[str, Any]]:
     found = []
     if draw(st.booleans()):
         early = draw(_containers("early"))
-        _limit(early, draw(st.sampled_from([{}, {"nvidia.com/gpu": "1"}, {VRAM: "3"}])), both=False)
+        _limit(
+            early,
+            draw(st.sampled_from([{}, {"nvidia.com/gpu": "1"}, {VRAM: "3"}, {"nvidia.com/gpumem": "3072"}])),
+            both=False,
+        )
         found.append(early)
     if draw(st.booleans()):
         beside: dict[str, Any] = {"name": "beside", "restartPolicy": "Always"}

@@ -25,11 +25,17 @@ OTHER_KEYS = (
     "kamiwaza.ai/reservation",
     "kamiwaza.ai",
     "nvidia.com/use-gputype",
+    "nvidia.com/nouse-gpuuuid",
+    "nvidia.com/gpumem",
+    "amd.com/use-gputype",
     "nvidia.com/gpu.product",
     "nvidia.com",
     "gpu-memory",
     "gpu-fraction",
     "gpu-fraction-num-devices",
+    "gpu-fraction-container-name",
+    "gpu-memory-mib",
+    "gpu",
     "gpu-fractions",
     "amd.com/gpu",
     "app",
@@ -45,6 +51,10 @@ RESOURCES = (
     "nvidia.com/gpu.shared",
     "nvidia.com/mig-1g.5gb",
     "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+    "nvidia.com/priority",
+    "nvidia.com/gpu-mem",
     "amd.com/gpu",
     "amd.com/gpumem",
     "gpu.intel.com/i915",
@@ -53,10 +63,11 @@ RESOURCES = (
     "hugepages-2Mi",
 )
 VALUES = ("6", "6Gi", "50%", "whole", "1", "2", "0", "-1", "16GB", "", "main", "server", "nvidia", "amd", "cuda>=12.4",
-          "spread", "exclusive", "1500m")  # fmt: skip
+          "0.5", "8192", "spread", "exclusive", "1500m")  # fmt: skip
+
 
 texts = st.sampled_from(VALUES)
-quantities = st.sampled_from(["0", "1", "2", "6", "1500m", "6Gi", "x"])
+quantities = st.sampled_from(["0", "1", "2", "6", "5k", "1500m", "6Gi", "x"])
 
 
 def record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
@@ -67,7 +78,7 @@ def record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
 keys_of_metadata = st.dictionaries(st.sampled_from(ASK_KEYS + OTHER_KEYS), texts, max_size=3)
 amounts = st.dictionaries(st.sampled_from(RESOURCES), quantities, max_size=3)
 variables = st.fixed_dictionaries(
-    {"name": st.sampled_from(["NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HOME"])},
+    {"name": st.sampled_from(["NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "HOME"])},
     optional={
         "value": st.sampled_from(["all", "0,1", "GPU-1", "none", "void", ""]),
         "valueFrom": st.just({"configMapKeyRef": {"name": "c", "key": "k"}}),
@@ -113,9 +124,22 @@ def asking_pods(draw: st.DrawFn) -> Json:
         "kamiwaza.ai/container": draw(st.sampled_from(names)),
         "kamiwaza.ai/policy": draw(few(("spread", "exclusive"))),
         "kamiwaza.ai/vram-gb.fetch": draw(few(("8",))),
+        "gpu-memory": draw(st.sampled_from((None, None, "6144"))),
+        "nvidia.com/use-gputype": draw(st.sampled_from((None, None, "A10,L4"))),
         **{f"kamiwaza.ai/vram-gb.{name}": draw(few(("6", "12"))) for name in names[1:]},
     }
-    limits = st.sampled_from([{}, {}, {"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "0"}, {"kamiwaza.ai/vram-gb": "6"}])
+    limits = st.sampled_from(
+        [
+            {},
+            {},
+            {"nvidia.com/gpu": "1"},
+            {"nvidia.com/gpu": "0"},
+            {"kamiwaza.ai/vram-gb": "6"},
+            {"nvidia.com/gpumem": "6144"},
+            {"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "50"},
+            {"nvidia.com/gpucores": "30"},
+        ]
+    )
     env = st.sampled_from([[], [], [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]])
     return {
         "metadata": {"annotations": {key: value for key, value in annotations.items() if value is not None}},

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from shared.core.asks import MOST_CARDS
 from shared.core.containers import Role
 from shared.core.demand import ReadPod, read_pod
 from shared.core.explain import causes, explain
+from shared.core.found import MOST_CARDS
 from shared.core.invalid import InvalidRequest
 from shared.core.refusal import Invalid
 from tests.property.model_pods import ASK_KEYS, RESOURCES, Json, asking_pods, model_pods

@@ -15,7 +15,12 @@ shares: st.SearchStrategy[Shares] = st.dictionaries(slots, gbs, min_size=1, max_
     lambda made: tuple(sorted(made.items()))
 )
 entries = st.builds(
-    Entry, namespaces, st.text(max_size=40).map(owner_hash), st.integers(min_value=0, max_value=10**12 - 1), shares
+    Entry,
+    namespaces,
+    st.text(max_size=40).map(owner_hash),
+    st.integers(min_value=0, max_value=10**12 - 1),
+    shares,
+    st.integers(min_value=0, max_value=10**9),
 )
 
 
@@ -26,7 +31,10 @@ def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
 
 
 @settings(deadline=None)
-@given(st.text() | st.from_regex(r"[a-z]{1,3}/[0-9a-f]{8};[0-9]{1,3};([0-9]{1,2}:[0-9]{1,2},?){1,3}", fullmatch=True))
+@given(
+    st.text()
+    | st.from_regex(r"[a-z]{1,3}/[0-9a-f]{8};[0-9]{1,3};([0-9]{1,2}:[0-9]{1,2},?){1,3}(;[0-9]{1,3})?", fullmatch=True)
+)
 def test_any_text_is_an_entry_or_a_ledger_error(text: str) -> None:
     try:
         entry = decode(text)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shared.core.amounts import WHOLE, Amount
 from shared.core.asks import Ask
 from shared.core.card_choice import CardSearch, Share, accel_met
-from shared.core.cards import Card, Vendor
+from shared.core.cards import Card, CardClass, Vendor
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, Policy
 from shared.core.explain import causes, explain
@@ -29,6 +29,8 @@ from shared.core.snapshot import NodeState, Snapshot
 from tests.builders import NodeBuilder, a_node, a_pod
 from tests.unit.core_builders import ask, card, cluster, demand, entry, holder, node
 
+GIB = 2**30
+
 Item = TypeVar("Item")
 
 # --- random clusters -----------------------------------------------------------------------------------------------
@@ -38,8 +40,13 @@ vendors = st.sampled_from([Vendor.NVIDIA] * 5 + [Vendor.AMD])
 flags = st.sampled_from([False] * 9 + [True])
 
 
+classes = st.sampled_from([CardClass.DISCRETE] * 3 + [CardClass.UNIFIED, CardClass.MIG])
+
+
 @st.composite
 def inventories(draw: st.DrawFn, most: int = 4) -> tuple[Card, ...]:
+    """Cards of every class; on some nodes all of one."""
+    of_all = draw(st.sampled_from([None, None, CardClass.DISCRETE, CardClass.UNIFIED, CardClass.MIG]))
     return tuple(
         card(
             slot,
@@ -47,6 +54,10 @@ def inventories(draw: st.DrawFn, most: int = 4) -> tuple[Card, ...]:
             draw(vendors),
             healthy=not draw(flags),
             foreign_gb=3 if draw(flags) else 0,
+            card_class=of_all or draw(classes),
+            partitioned=draw(flags),
+            compute_capable=not draw(flags),
+            onlined=draw(flags),
         )
         for slot in draw(st.lists(st.integers(0, 6), min_size=1, max_size=most, unique=True))
     )
@@ -58,16 +69,27 @@ def usages(draw: st.DrawFn) -> tuple[dict[str, Entry], list[PodFacts]]:
     held = st.dictionaries(st.integers(0, 6), st.integers(1, 8), min_size=1, max_size=2)
     ledger = draw(st.dictionaries(st.sampled_from(["r", "s"]), held.map(entry), max_size=2))
     carried = st.sampled_from([None, "r", "s"])
+    memory = st.integers(0, 12).map(lambda gib: gib * GIB)
     pods = [
-        holder(name, draw(held), draw(st.sampled_from(["models", "other"])), draw(carried), requests={"cpu": 1000})
+        holder(
+            name,
+            draw(held),
+            draw(st.sampled_from(["models", "other"])),
+            draw(carried),
+            requests={"cpu": 1000, "memory": draw(memory)},
+        )
         for name in draw(st.lists(st.sampled_from(["p", "q"]), unique=True))
     ]
-    return ledger, pods
+    if draw(flags):
+        pods.append(holder("foreign", {}, "other", requests={"nvidia.com/gpu": 1}))
+    return {key: replace(each, memory_mib=draw(st.sampled_from([0, 2048]))) for key, each in ledger.items()}, pods
 
 
 @st.composite
 def builders(draw: st.DrawFn, name: str) -> NodeBuilder:
-    builder = a_node(name).offering(cpu=draw(st.sampled_from(["2", "64"])))
+    builder = a_node(name).offering(
+        cpu=draw(st.sampled_from(["2", "64"])), memory=draw(st.sampled_from(["16Gi", "24Gi", "40Gi", "256Gi"]))
+    )
     if draw(flags):
         builder.cordoned()
     if draw(flags):
@@ -86,6 +108,13 @@ def states(draw: st.DrawFn, name: str) -> NodeState:
         draw(builders(name)),
         accel=draw(st.sampled_from([{}, {"cuda": (12, 2)}, {"cuda": (13, 0)}, {"cuda": (13, 0)}])),
         exclusive=draw(flags),
+        pod_devices=draw(
+            st.dictionaries(
+                st.sampled_from([pod.key for pod in pods] or ["gone"]),
+                st.lists(st.integers(0, 6), max_size=2, unique=True).map(tuple),
+                max_size=1,
+            )
+        ),
         ledger=ledger,
         pods=pods,
     )
@@ -121,6 +150,8 @@ constraints = st.sampled_from(
         read_constraints(a_pod().requesting(cpu="1").raw()),
         read_constraints(a_pod().requesting(cpu="2").raw()),
         read_constraints(a_pod().requesting(cpu="3").tolerating().raw()),
+        read_constraints(a_pod().requesting(memory="2Gi").raw()),
+        read_constraints(a_pod().requesting(memory="9Gi").raw()),
         read_constraints(a_pod().selecting(**{"kubernetes.io/hostname": "b"}).raw()),
     ]
 )
@@ -130,7 +161,7 @@ constraints = st.sampled_from(
 
 def needed(asked: Ask, on: Card, wanted: Demand, state: NodeState) -> int:
     """GB of a card by the words of the design, with no line of the product."""
-    whole = state.inventory.exclusive or wanted.policy is Policy.EXCLUSIVE
+    whole = state.inventory.exclusive or wanted.policy is Policy.EXCLUSIVE or on.card_class is CardClass.MIG
     least = on.budget_gb if whole else 1
     return max(least, *(_in_gb(amount, on) for amount in (asked.amount, *asked.init)))
 
@@ -146,7 +177,9 @@ def ways(state: NodeState, wanted: Demand) -> Iterator[Mapping[int, int]]:
         [
             chosen
             for chosen in combinations(of, each.count)
-            if len({one.vendor for one in chosen}) == 1 and wanted.vendor in (None, chosen[0].vendor)
+            if len({one.vendor for one in chosen}) == 1
+            and wanted.vendor in (None, chosen[0].vendor)
+            and not any(one.card_class is CardClass.MIG and _wants_cards(each) for one in chosen)
         ]
         for each in wanted.asks
     ]
@@ -159,9 +192,31 @@ def ways(state: NodeState, wanted: Demand) -> Iterator[Mapping[int, int]]:
         yield booked
 
 
-def has_room(state: NodeState, wanted: Demand) -> bool:
+def _wants_cards(asked: Ask) -> bool:
+    return asked.count > 1 or any(amount.gb is None for amount in (asked.amount, *asked.init))
+
+
+def has_memory(state: NodeState, booked: Mapping[int, int], own: int) -> bool:
+    """Whether the node's memory does for what is to be booked on cards that have none of their own."""
+    of = {one.index: one for one in state.inventory.cards}
+    backed = [one for one in of.values() if one.card_class is CardClass.UNIFIED or one.onlined]
+    if not any(of[index] in backed for index in booked):
+        return True
+    kept = sum(one.memory_mib * 2**20 for one in backed if one.onlined)
+    pools = [one for one in backed if not one.onlined]
+    given = sum(min(one.budget_gb, state.used_gb.get(one.index, 0)) + booked.get(one.index, 0) for one in pools)
+    carried = {pod.reservation for pod in state.pods.values()}
+    promised = sum(each.memory_mib * 2**20 for key, each in state.ledger.items() if key not in carried)
+    requested = sum(pod.requests.get("memory", 0) for pod in state.pods.values())
+    return kept + given * GIB + promised + requested + own <= state.facts.allocatable["memory"]
+
+
+def has_room(state: NodeState, wanted: Demand, own: int) -> bool:
     free = dict(zip((one.index for one in state.inventory.cards), state.free_gb, strict=True))
-    return any(all(gb <= free[index] for index, gb in booked.items()) for booked in ways(state, wanted))
+    return any(
+        all(gb <= free[index] for index, gb in booked.items()) and has_memory(state, booked, own)
+        for booked in ways(state, wanted)
+    )
 
 
 def book(snapshot: Snapshot, placed: Placed, reservation: str) -> Snapshot:
@@ -186,7 +241,7 @@ def test_there_is_a_place_exactly_where_a_search_through_all_ways_finds_one(
         if admits_node(state.facts, may)
         and admits_load(state, may, peers)
         and accel_met(state.inventory, wanted)
-        and has_room(state, wanted)
+        and has_room(state, wanted, may.requests.get("memory", 0))
     ]
     verdict = place(snapshot, wanted, may)
     assert find_place(snapshot, wanted, may) == (verdict if isinstance(verdict, Placed) else None)
@@ -221,11 +276,16 @@ def test_a_placed_pod_is_what_was_asked_on_a_node_that_admits_it(
         if each.amount.is_whole or wanted.policy is Policy.EXCLUSIVE or state.inventory.exclusive:
             assert all(state.used_gb.get(share.card.index, 0) == 0 for share in shares[each.container])
             assert all(dict(verdict.booking)[share.card.index] == share.gb for share in shares[each.container])
+        if _wants_cards(each):
+            assert all(share.card.card_class is not CardClass.MIG for share in shares[each.container])
+    own = may.requests.get("memory", 0)
+    assert has_memory(state, dict(verdict.booking), own)
+    assert fits(state, verdict.booking, own // 2**20)
 
 
 @settings(max_examples=100, deadline=None)
 @given(clusters(), st.lists(demands(), min_size=1, max_size=12))
-def test_no_card_is_ever_booked_over_its_budget(snapshot: Snapshot, arrivals: Sequence[Demand]) -> None:
+def test_no_card_and_no_memory_is_ever_booked_over_its_budget(snapshot: Snapshot, arrivals: Sequence[Demand]) -> None:
     before = {state.name: dict(state.used_gb) for state in snapshot}
     for number, wanted in enumerate(arrivals):
         verdict = place(snapshot, wanted, Constraints(namespace="models"))
@@ -236,6 +296,9 @@ def test_no_card_is_ever_booked_over_its_budget(snapshot: Snapshot, arrivals: Se
                 at = state.inventory.card(index)
                 assert at is not None
                 assert state.used_gb[index] + at.foreign_gb <= at.budget_gb
+                if at.card_class is CardClass.UNIFIED:
+                    assert state.memory is not None
+                    assert state.memory.left_gb() >= 0
     for state in snapshot:
         for one in state.inventory.cards:
             assert state.used_gb.get(one.index, 0) <= max(one.budget_gb, before[state.name].get(one.index, 0))
@@ -299,6 +362,8 @@ def test_a_refusal_tells_the_truth_and_keeps_to_its_limits(
     assert verdict.usable_nodes <= len(with_cards)
     assert verdict.excluded_nodes <= len(with_cards)
     assert all(1 <= fact.nodes <= verdict.excluded_nodes for fact in verdict.excluded)
+    if verdict.reason is Reason.INSUFFICIENT_SYSTEM_MEMORY:
+        assert verdict.attempts[0].backing is not None
     assert (verdict.reason is Reason.INSUFFICIENT_GPU_COUNT) == (
         verdict.count > 1 and verdict.reason not in (Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET)
     )
@@ -326,19 +391,20 @@ def test_waiting_helps_exactly_where_an_empty_node_would_do(snapshot: Snapshot, 
         node(
             state.name,
             [replace(one, healthy=True, foreign_gb=0) for one in state.inventory.cards],
+            a_node(state.name).offering(memory=str(state.facts.allocatable["memory"])),
             exclusive=state.inventory.exclusive,
         )
         for state in snapshot
         if not any(taint.key == "gpu" for taint in state.facts.taints) and accel_met(state.inventory, wanted)
     ]
     event(f"waiting helps: {verdict.can_wait}")
-    assert verdict.can_wait is any(has_room(state, wanted) for state in emptied)
+    assert verdict.can_wait is any(has_room(state, wanted, 0) for state in emptied)
 
 
 @settings(deadline=None)
 @given(states("a"), demands())
 def test_a_choice_of_cards_lies_within_what_is_free(state: NodeState, wanted: Demand) -> None:
-    shares = CardSearch(wanted).choose(state)
-    assert (shares is not None) is has_room(state, wanted)
+    shares = CardSearch(wanted, 3 * GIB).choose(state)
+    assert (shares is not None) is has_room(state, wanted, 3 * GIB)
     if shares is not None:
         assert fits(state, Placed(state.name, shares).booking)

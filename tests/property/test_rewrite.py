@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonpatch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 from shared.core.cards import Vendor
@@ -21,6 +21,7 @@ from tests.property.asking_pods import asking_pods
 from tests.unit.core_builders import cards, cluster, node
 from tests.unit.rewriting import ID, injecting, without_empty
 from webhook.agreement import refuse_disagreement
+from webhook.devices import DEVICE_VARIABLES as DEVICES
 from webhook.marks import booked_shares, is_marked, reservation_of, strip
 from webhook.patch import PodPatch
 from webhook.placed_record import read_record
@@ -32,7 +33,6 @@ CLUSTER = cluster(
     node("amd", cards(64, 64, vendor=Vendor.AMD), a_node("amd").labelled(zone="west")),
 )
 CARD = re.compile(r"kamiwaza\.ai/vram-gb-gpu-[0-9]+")
-DEVICES = {"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 
 
 @st.composite
@@ -40,16 +40,17 @@ def placements(draw: st.DrawFn) -> tuple[dict[str, Any], PodPatch, Placed, tuple
     """A pod, what became of it, where it is, and the containers that may use cards."""
     pod = draw(asking_pods())
     try:
-        demand = read_pod(pod).demand
+        read = read_pod(pod)
     except InvalidRequest:
-        demand = None
+        reject()
+    demand = read.demand
     assume(demand is not None)
     assert demand is not None
     verdict = place(CLUSTER, demand, read_constraints(pod, without=REPLACED_RESOURCES.__contains__))
     assume(isinstance(verdict, Placed))
     assert isinstance(verdict, Placed)
     patch = PodPatch(pod)
-    rewrite(patch, demand, verdict, CLUSTER.nodes[verdict.node], ID, draw(st.sampled_from([None, "nvidia"])))
+    rewrite(patch, read, verdict, CLUSTER.nodes[verdict.node], ID, draw(st.sampled_from([None, "nvidia"])))
     users = [user for ask in demand.asks for user in (ask.container, *ask.init_containers)]
     return pod, patch, verdict, tuple(users)
 

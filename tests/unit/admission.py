@@ -20,6 +20,7 @@ from shared.core.pods import pod_facts
 from shared.kube import paths
 from shared.kube.cluster import Cluster
 from shared.kube.ledger import Ledger
+from shared.kube.owners import Owners
 from tests.builders import NodeBuilder, PodBuilder
 from tests.fakes.apiserver import place_of
 from tests.fakes.objects import Json, ObjectStore, RefusalError
@@ -27,6 +28,7 @@ from tests.fakes.serving import Served
 from webhook.mutate import Mutator
 from webhook.outcome import Admitted, Outcome, Refused
 from webhook.review import Request
+from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
 NOW = 1_800_000_000
@@ -125,6 +127,7 @@ class Webhook:
         self.mutator = Mutator(
             self.cluster,
             self.ledger,
+            TakeOver(served.client, self.cluster, Owners(served.client), unix_time=lambda: self.time),
             new_id=lambda: reservation_id(next(self._ids)),
             unix_time=lambda: self.time,
             runtime_class=runtime_class,

@@ -12,9 +12,10 @@ from typing import Any
 
 from shared.core.accel import AccelRequirement, Version, parse_requirement
 from shared.core.amounts import Amount
-from shared.core.asks import Ask, Source
+from shared.core.asks import Ask
 from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.demand import Demand, Policy
+from shared.core.found import Source
 from shared.core.ledger import Entry, Shares, owner_hash
 from shared.core.nodes import node_facts
 from shared.core.pods import PodFacts
@@ -30,6 +31,16 @@ def card(index: int, gb: int, vendor: Vendor = Vendor.NVIDIA, **fields: Any) -> 
     return replace(made, **fields)
 
 
+def pool(gb: int, index: int = 0, vendor: Vendor = Vendor.NVIDIA, **fields: Any) -> Card:
+    """A pool of `gb` GB of its node's memory."""
+    return card(index, gb, vendor, card_class=CardClass.UNIFIED, **fields)
+
+
+def partition(index: int, gb: int, **fields: Any) -> Card:
+    """A MIG partition of `gb` GB in slot `index`."""
+    return card(index, gb, card_class=CardClass.MIG, uuid=f"MIG-{index}", **fields)
+
+
 def cards(*gbs: int, vendor: Vendor = Vendor.NVIDIA) -> tuple[Card, ...]:
     return tuple(card(index, gb, vendor) for index, gb in enumerate(gbs))
 
@@ -41,11 +52,13 @@ def node(
     *,
     accel: Mapping[str, Version] | None = None,
     exclusive: bool = False,
+    pod_devices: Mapping[str, tuple[int, ...]] | None = None,
     ledger: Mapping[str, Entry] | None = None,
     pods: Sequence[PodFacts] = (),
 ) -> NodeState:
     """A node with cards; `builder` says what else is to be said of it."""
-    inventory = Inventory(tuple(of), tuple(sorted((accel or {}).items())), exclusive=exclusive)
+    listed = tuple(sorted((pod_devices or {}).items()))
+    inventory = Inventory(tuple(of), tuple(sorted((accel or {}).items())), exclusive=exclusive, pod_devices=listed)
     facts = node_facts((builder or a_node(name)).raw())
     return NodeState.of(facts, inventory, ledger, {pod.key: pod for pod in pods})
 

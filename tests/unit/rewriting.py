@@ -60,7 +60,7 @@ def placed(
     assert read.demand is not None
     verdict = place(snapshot, read.demand, read_constraints(raw, without=REPLACED_RESOURCES.__contains__))
     assert isinstance(verdict, Placed), verdict
-    warnings = rewrite(patch, read.demand, verdict, snapshot.nodes[verdict.node], reservation, runtime_class)
+    warnings = rewrite(patch, read, verdict, snapshot.nodes[verdict.node], reservation, runtime_class)
     return Rewritten(patch, warnings)
 
 

@@ -55,6 +55,7 @@ def main(pod: dict[str, Any]) -> dict[str, Any]:
             id="two-containers",
         ),
         pytest.param(asking().init("early", **with_limits({names.VRAM: "9"})), id="init-container-that-asks"),
+        pytest.param(a_pod().init("early", **with_limits({names.VRAM: "9"})), id="init-container-that-asks-alone"),
         pytest.param(asking().init("early", **seeing("all")), id="init-container-that-sees-devices"),
         pytest.param(asking().init("early", **seeing("none")), id="init-container-that-sees-nothing"),
         pytest.param(asking().sidecar("beside", **with_limits({names.VRAM: "2"})), id="sidecar"),
@@ -70,6 +71,22 @@ def test_what_a_placement_made_agrees(pod: PodBuilder, state: NodeState) -> None
     [
         pytest.param(a_pod().limited_to({GPU: "2"}), id="alone"),
         pytest.param(asking().limited_to({GPU: "2"}), id="beside-an-amount"),
+        pytest.param(a_pod().limited_to({GPU: "2", GPUMEM: "5k", "nvidia.com/gpucores": 30}), id="with-hamis-memory"),
+        pytest.param(a_pod().limited_to({"nvidia.com/gpumem-percentage": 25}), id="hamis-percentage-alone"),
+        pytest.param(a_pod().limited_to({"nvidia.com/gpucores": 25}), id="hamis-cores-alone"),
+        pytest.param(a_pod().annotated("gpu-memory", "5000"), id="kais-memory"),
+        pytest.param(
+            a_pod()
+            .container("web")
+            .annotated("gpu-fraction", "0.3")
+            .annotated("gpu-fraction-num-devices", "2")
+            .annotated("gpu-fraction-container-name", "web"),
+            id="kais-fraction-for-a-container",
+        ),
+        pytest.param(
+            a_pod().init("early").annotated("gpu-memory", "5000").annotated("gpu-fraction-container-name", "early"),
+            id="kais-memory-for-an-init-container",
+        ),
     ],
 )
 def test_a_vendor_count_that_was_taken_off_is_remembered(pod: PodBuilder) -> None:
@@ -176,6 +193,7 @@ def annotate(key: str, value: str) -> Callable[[dict[str, Any]], None]:
         pytest.param(annotate(names.VRAM, "whole"), names.VRAM, id="a-whole-card"),
         pytest.param(annotate(names.GPUS, "2"), names.VRAM, id="more-cards"),
         pytest.param(annotate(names.POLICY, "exclusive"), names.VRAM, id="exclusive"),
+        pytest.param(annotate("gpu-memory", "20000"), "gpu-memory", id="another-amount-in-kais-words"),
         pytest.param(annotate(names.VRAM, "6GB"), names.VRAM, id="a-wrong-amount"),
         pytest.param(annotate(f"{names.VRAM}.web", "2"), f"{names.VRAM}.web", id="for-another-container"),
     ],
@@ -209,7 +227,8 @@ def test_a_share_for_a_container_whose_ask_was_taken_away_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "words"), [(GPU, "added after"), (names.VRAM, "added after"), (GPUMEM, "not read by this version")]
+    ("resource", "words"),
+    [(GPU, "added after"), (names.VRAM, "added after"), (GPUMEM, "added after"), ("nvidia.com/mig-1g.5gb", "not read")],
 )
 @pytest.mark.parametrize("late", [True, False], ids=["late-container", "same-container"])
 def test_a_resource_that_was_added_later_is_refused(resource: str, words: str, late: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.core.amounts import WHOLE, Amount
-from shared.core.asks import Source
+from shared.core.found import Source
 from tests.builders import PodBuilder, a_pod
 from tests.unit.asking import ask_of, demand_of, refusal_of, with_limits
 

@@ -254,7 +254,7 @@ def test_what_a_count_rules_out_is_not_searched(wanted: Demand) -> None:
     "never",
     [
         pytest.param(card(0, 24, Vendor.INTEL), id="intel"),
-        pytest.param(card(0, 24, card_class=CardClass.MIG), id="with-mig-partitions"),
+        pytest.param(card(0, 24, partitioned=True), id="with-mig-partitions"),
     ],
 )
 def test_cards_that_this_version_does_not_place_are_passed_over(never: Card) -> None:

@@ -61,6 +61,33 @@ def test_a_node_that_comes_back_has_its_pods_and_cards_again(cluster: Cluster) -
     assert free(cluster) == (10, 16)
 
 
+OLD = replace(gpu_node(5, {ID: entry({0: 6})}), node_uids=frozenset({"uid-old"}))
+
+
+@pytest.mark.parametrize("deleted_first", [True, False], ids=["seen-to-go", "replaced-unseen"])
+def test_a_node_that_is_set_up_anew_does_not_have_the_cards_of_the_old_one(deleted_first: bool) -> None:
+    cluster = Cluster()
+    cluster.node_upserted(NodeFacts("node-a", "uid-old"))
+    cluster.gpu_node_upserted(OLD)
+    cluster.pod_upserted(pod("one"))
+    assert free(cluster) == (4, 16)
+    if deleted_first:
+        cluster.node_deleted("node-a")
+    cluster.node_upserted(NodeFacts("node-a", "uid-new"))
+    assert free(cluster) == ()
+    cluster.gpu_node_upserted(replace(OLD, resource_version="6"))
+    assert free(cluster) == (), "Kubernetes has yet to delete what belongs to the old node"
+    cluster.gpu_node_upserted(replace(gpu_node(7, uid="new"), node_uids=frozenset({"uid-new"})))
+    assert free(cluster) == (10, 16)
+
+
+def test_cards_that_are_handed_on_to_the_new_node_are_its_own() -> None:
+    cluster = Cluster()
+    cluster.gpu_node_upserted(replace(OLD, node_uids=frozenset({"uid-old", "uid-new"})))
+    cluster.node_upserted(NodeFacts("node-a", "uid-new"))
+    assert free(cluster) == (10, 16)
+
+
 def test_a_pod_that_is_bound_elsewhere_than_pinned_moves(cluster: Cluster) -> None:
     cluster.node_upserted(NodeFacts("node-b"))
     cluster.pod_upserted(pod("one", reservation=ID))

@@ -10,6 +10,7 @@ from shared.api import names
 from shared.core.constraints import ConstraintError, Constraints, read_constraints
 from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts, Taint
+from shared.core.pods import PREFERRED
 from shared.core.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from shared.core.spread import TopologySpreadConstraint
 from shared.core.tolerations import Toleration
@@ -84,7 +85,8 @@ def test_a_request_of_zero_asks_nothing() -> None:
 
 def test_preferences_constrain_nothing() -> None:
     pod = a_pod().spread_over("zone", labels(app="web"), whenUnsatisfiable="ScheduleAnyway")
-    raw = pod.spec(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": "unread"}}).raw()
+    preferred = {"weight": 1, "preference": expressions(requirement("zone", "Exists"))}
+    raw = pod.spec(affinity={"nodeAffinity": {PREFERRED: [preferred]}}).raw()
     read = read_constraints(raw)
     assert read.topology_spread == ()
     assert read.node_affinity is None

@@ -32,7 +32,7 @@ GPU_NODE: Object = {
     "apiVersion": "placement.kamiwaza.ai/v1alpha1",
     "kind": "GPUNode",
     "metadata": {"name": "t4", "uid": "u", "resourceVersion": "7"},
-    "spec": {"mode": "shared", "cards": [{"index": 0, "headroomGB": 1, "cordoned": False}]},
+    "spec": {"mode": "shared", "cards": [{"index": 0, "headroomGB": 1, "vramGB": 16, "cordoned": False}]},
     "status": {
         "cards": [
             {
@@ -45,12 +45,16 @@ GPU_NODE: Object = {
                 "budgetGB": 16,
                 "healthy": True,
                 "foreignGB": 0,
+                "partitioned": False,
+                "computeCapable": True,
+                "onlinedAsSystemMemory": False,
             }
         ],
         "models": "Tesla T4",
         "accelVersions": {"cuda": "12.4"},
         "injection": "env",
         "reservations": {"abcdefgh23": ENTRY.encode()},
+        "podDevices": {"0d2e-uid": "0,1"},
         "summary": summary_json(summarise([CARD], {"abcdefgh23": ENTRY})),
         "conditions": [{**CONDITION, "type": "VendorPluginPresent", "reason": "WholeCards"}],
     },

@@ -27,6 +27,26 @@ SIX = Amount(gb=6)
         pytest.param(a_pod().annotated(VRAM, "6"), None, id="nothing-said"),
         pytest.param(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", "amd"), Vendor.AMD, id="said"),
         pytest.param(a_pod().limited_to({NVIDIA: 1}), Vendor.NVIDIA, id="by-its-resource"),
+        pytest.param(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", "intel"), Vendor.INTEL, id="intel"),
+        pytest.param(a_pod().limited_to({"gpu.intel.com/i915": 1}), Vendor.INTEL, id="by-intels-older-resource"),
+        pytest.param(a_pod().limited_to({"gpu.intel.com/xe": "1"}), Vendor.INTEL, id="by-intels-newer-resource"),
+        pytest.param(a_pod().limited_to({"nvidia.com/gpumem": 8192}), Vendor.NVIDIA, id="hami-memory"),
+        pytest.param(a_pod().limited_to({"nvidia.com/gpumem-percentage": 5}), Vendor.NVIDIA, id="hami-percentage"),
+        pytest.param(a_pod().limited_to({"nvidia.com/gpucores": 30}), Vendor.NVIDIA, id="hami-cores"),
+        pytest.param(a_pod().limited_to({"amd.com/gpumem": 8192}), Vendor.AMD, id="hami-memory-of-amd"),
+        pytest.param(a_pod().annotated("gpu-memory", "8192"), Vendor.NVIDIA, id="kai-memory"),
+        pytest.param(a_pod().annotated("gpu-fraction", "0.5"), Vendor.NVIDIA, id="kai-fraction"),
+        pytest.param(
+            a_pod().annotated(VRAM, "6").annotated("nvidia.com/use-gputype", "A10"), Vendor.NVIDIA, id="by-a-type"
+        ),
+        pytest.param(
+            a_pod().annotated(VRAM, "6").annotated("amd.com/nouse-gpu-uuid", "x"), Vendor.AMD, id="by-a-uuid-of-amd"
+        ),
+        pytest.param(
+            a_pod().limited_to({AMD: 1}).annotated("nvidia.com/use-gputype", "A10"),
+            Vendor.AMD,
+            id="a-type-of-another-vendor-says-nothing-beside-a-count",
+        ),
         pytest.param(a_pod().limited_to({AMD: 1, NVIDIA: 0}), Vendor.AMD, id="a-zero-says-nothing"),
         pytest.param(
             a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/accel-version", "cuda>=12.4"),
@@ -70,6 +90,30 @@ def test_the_vendor_is_what_the_words_of_the_pod_mean(pod: PodBuilder, vendor: V
             id="two-resources-of-one-container",
         ),
         pytest.param(
+            a_pod().limited_to({NVIDIA: 1, "amd.com/gpumem": 8192}),
+            "containers[main].resources.limits[amd.com/gpumem]",
+            "8192",
+            f"means AMD cards, while containers[main].resources.limits[{NVIDIA}], which is '1', means NVIDIA cards",
+            id="count-and-memory",
+        ),
+        pytest.param(
+            a_pod().annotated("gpu-fraction", "0.5").annotated("kamiwaza.ai/vendor", "amd"),
+            "metadata.annotations[gpu-fraction]",
+            "0.5",
+            "means NVIDIA cards, while metadata.annotations[kamiwaza.ai/vendor], which is 'amd', means AMD cards",
+            id="a-fraction-of-an-amd-card",
+        ),
+        pytest.param(
+            a_pod()
+            .annotated(VRAM, "6")
+            .annotated("nvidia.com/use-gputype", "A10")
+            .annotated("amd.com/use-gputype", "MI300X"),
+            "metadata.annotations[amd.com/use-gputype]",
+            "MI300X",
+            "means AMD cards, while metadata.annotations[nvidia.com/use-gputype], which is 'A10', means NVIDIA cards",
+            id="types-of-two-vendors",
+        ),
+        pytest.param(
             a_pod().limited_to({NVIDIA: 1}).container("second", **with_limits({AMD: 1})),
             f"containers[second].resources.limits[{AMD}]",
             "1",
@@ -87,16 +131,7 @@ def test_two_vendors_in_one_pod_are_refused(pod: PodBuilder, field: str, value: 
 def test_an_unknown_vendor_is_refused_with_those_we_know(value: str) -> None:
     refused = refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", value))
     assert (refused.field, refused.value) == ("metadata.annotations[kamiwaza.ai/vendor]", value)
-    assert refused.fix == "write nvidia or amd"
-
-
-def test_intel_cards_are_not_placed() -> None:
-    refused = refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", "intel"))
-    assert (refused.value, refused.problem, refused.fix) == (
-        "intel",
-        "is not placed by this version",
-        "write nvidia or amd",
-    )
+    assert refused.fix == "write nvidia or amd or intel"
 
 
 def test_the_accelerator_version_is_read() -> None:
@@ -222,7 +257,7 @@ def test_a_demand_is_told_in_words(pod: PodBuilder, words: str) -> None:
 
 def test_misspelt_and_foreign_words_are_refused_before_anything_is_read() -> None:
     assert refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vram-gbs", "6")).fix == f"write {VRAM}"
-    assert "not read by this version" in refusal_of(a_pod().limited_to({"nvidia.com/gpumem": 1, NVIDIA: 1})).problem
+    assert "not read by this version" in refusal_of(a_pod().limited_to({"nvidia.com/gpu.shared": 1, NVIDIA: 1})).problem
 
 
 @pytest.mark.parametrize(

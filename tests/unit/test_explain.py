@@ -15,7 +15,7 @@ from shared.core.placement import place
 from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState
 from tests.builders import PodBuilder, a_node, a_pod, requirement
-from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node
+from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node, pool
 
 ANY = a_pod()
 CPU = a_pod().requesting(cpu="2")
@@ -129,6 +129,16 @@ ONE_NODE = [
         "by nodeSelector or node affinity.\n"
         "Waiting does not help. Let the pod tolerate and select an excluded node, or add a node that it may use.",
         id="not-selected",
+    ),
+    pytest.param(
+        [node("node-a", [pool(24)], a_node("node-a").offering(memory="32Gi"), pods=[holder("chat", {0: 20})])],
+        demand(ask(6)),
+        ANY,
+        "insufficient_system_memory: needs 6 GB on one card; the best memory pool, gpu-0 of node-a, has 4 of 24 GB "
+        "free and is 2 GB short.\n"
+        "Held on gpu-0 of node-a: 20 GB by chat.\n"
+        f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
+        id="a-full-pool-of-memory",
     ),
     pytest.param(
         [node("node-a")],

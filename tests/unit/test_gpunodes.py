@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,15 @@ def test_the_mode_of_a_node_beats_that_of_the_installation(mode: str | None, ins
     assert gpu_node(_raw(spec), exclusive=installed).inventory.exclusive is exclusive
 
 
+def test_the_nodes_that_own_it_are_read_and_no_other_owners() -> None:
+    raw = _raw({})
+    raw["metadata"]["ownerReferences"] = [{"kind": "Node", "uid": "a"}, {"kind": "Cluster", "uid": "b"}]
+    read = gpu_node(raw, exclusive=False)
+    assert read.is_of("a")
+    assert not read.is_of("b")
+    assert gpu_node(_raw({}), exclusive=False).is_of("any")
+
+
 @pytest.mark.parametrize(
     ("wish", "budget_gb", "healthy"),
     [
@@ -43,6 +53,28 @@ def test_the_mode_of_a_node_beats_that_of_the_installation(mode: str | None, ins
 def test_what_the_admin_wishes_of_a_card_counts(wish: dict[str, Any], budget_gb: int, healthy: bool) -> None:
     (card,) = gpu_node(_raw({"cards": [{"index": 0, **wish}]}), exclusive=False).inventory.cards
     assert (card.budget_gb, card.healthy) == (budget_gb, healthy)
+
+
+@pytest.mark.parametrize(
+    ("told", "wish", "budget_gb"),
+    [
+        pytest.param({"memoryMiB": 0, "budgetGB": 0}, {"vramGB": 20}, 20, id="declared-where-nobody-tells"),
+        pytest.param({"memoryMiB": 0, "budgetGB": 0}, {"vramGB": 20, "headroomGB": 4}, 16, id="less-the-headroom"),
+        pytest.param({"memoryMiB": 0, "budgetGB": 0}, {}, 0, id="neither"),
+        pytest.param({}, {"vramGB": 20}, 16, id="not-over-what-the-driver-tells"),
+        pytest.param({"memoryMiB": 500, "budgetGB": 0}, {"vramGB": 20}, 0, id="not-over-a-card-below-one-gb"),
+        pytest.param(
+            {"memoryMiB": 0, "budgetGB": 0, "class": "unified"}, {"vramGB": 20}, 0, id="not-over-a-small-pool"
+        ),
+    ],
+)
+def test_declared_memory_counts_where_the_driver_tells_nothing(
+    told: dict[str, Any], wish: dict[str, Any], budget_gb: int
+) -> None:
+    raw = _raw({"cards": [{"index": 0, **wish}]})
+    raw["status"]["cards"][0].update(told)
+    (card,) = gpu_node(raw, exclusive=False).inventory.cards
+    assert card.budget_gb == budget_gb
 
 
 def _read(**status: Any) -> Any:
@@ -69,10 +101,19 @@ def test_a_card_is_read_with_all_that_is_said_of_it() -> None:
         "budgetGB": 88,
         "healthy": False,
         "foreignGB": 3,
+        "partitioned": True,
+        "computeCapable": False,
+        "onlinedAsSystemMemory": True,
     }
+    plain = Card(1, "GPU-1", "Strix Halo", Vendor.AMD, CardClass.UNIFIED, 98304, 88, healthy=False, foreign_gb=3)
     assert _read(cards=[raw]).inventory.cards == (
-        Card(1, "GPU-1", "Strix Halo", Vendor.AMD, CardClass.UNIFIED, 98304, 88, healthy=False, foreign_gb=3),
+        replace(plain, partitioned=True, compute_capable=False, onlined=True),
     )
+
+
+def test_the_cards_that_other_plugins_gave_to_pods_are_read_and_what_is_no_list_is_passed_over() -> None:
+    read = _read(podDevices={"uid-b": "0,1", "uid-a": "2", "uid-c": "all", "uid-d": ""})
+    assert read.inventory.pod_devices == (("uid-a", (2,)), ("uid-b", (0, 1)), ("uid-d", ()))
 
 
 def test_what_is_not_said_of_a_card_is_the_ordinary_case() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shared.core.amounts import WHOLE
-from tests.builders import a_pod
+from tests.builders import PodBuilder, a_pod
 from tests.unit.asking import ask_of, demand_of, refusal_of, seeing, with_limits
 
 VRAM = "kamiwaza.ai/vram-gb"
@@ -55,8 +57,56 @@ def test_one_that_would_see_every_card_of_a_pod_that_asks_for_nothing_is_refused
     assert refusal_of(a_pod().init("probe", **seeing("all"))).field == f"containers[probe].env[{DEVICES}]"
 
 
-def test_an_init_container_alone_cannot_ask() -> None:
-    refused = refusal_of(a_pod().annotated(f"{VRAM}.convert", "20").init("convert"))
+@pytest.mark.parametrize(
+    ("pod", "carrier", "amounts", "count"),
+    [
+        pytest.param(a_pod().annotated(f"{VRAM}.convert", "20"), "main", ["20 GB"], 1, id="annotation"),
+        pytest.param(
+            a_pod().init("check", **with_limits({"nvidia.com/gpumem": 8192})),
+            "main",
+            ["8 GB"],
+            1,
+            id="hami-words-of-an-init-container",
+        ),
+        pytest.param(
+            a_pod().init("one", **with_limits({NVIDIA: 1})).init("two", **with_limits({NVIDIA: 2})),
+            "main",
+            ["all memory", "all memory"],
+            2,
+            id="the-most-cards-of-several",
+        ),
+        pytest.param(
+            a_pod().annotated("gpu-fraction", "0.5").annotated("gpu-fraction-container-name", "convert"),
+            "main",
+            ["50 % of the memory"],
+            1,
+            id="kai-names-an-init-container",
+        ),
+        pytest.param(
+            a_pod().container("web").annotated("kamiwaza.ai/container", "web").annotated(f"{VRAM}.convert", "20"),
+            "web",
+            ["20 GB"],
+            1,
+            id="for-the-container-that-is-named",
+        ),
+    ],
+)
+def test_what_only_init_containers_ask_is_carried_by_the_container_that_serves(
+    pod: PodBuilder, carrier: str, amounts: list[str], count: int
+) -> None:
+    ask = ask_of(pod.init("convert").sidecar("mesh"))
+    assert (ask.container, ask.count, [str(amount) for amount in ask.init]) == (carrier, count, amounts)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_pod().container("web"), id="two-containers"),
+        pytest.param(a_pod().limited_to({NVIDIA: 0}), id="the-only-one-wants-no-gpu"),
+    ],
+)
+def test_where_it_is_unclear_who_carries_it_an_init_container_alone_cannot_ask(pod: PodBuilder) -> None:
+    refused = refusal_of(pod.annotated(f"{VRAM}.convert", "20").init("convert"))
     assert (refused.field, refused.value) == (f"metadata.annotations[{VRAM}.convert]", "20 GB")
     assert refused.problem == "is asked for init container convert only"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.core.ledger import (
@@ -26,6 +28,12 @@ ENTRY = Entry("models", "0f3a9c1d", 1_800_000_000, ((0, 6), (1, 6)))
 def test_an_entry_is_written_as_owner_time_and_shares() -> None:
     assert ENTRY.encode() == TEXT
     assert decode(TEXT) == ENTRY
+
+
+def test_the_memory_that_a_pod_requests_stands_at_the_end_where_it_matters() -> None:
+    with_memory = replace(ENTRY, memory_mib=4096)
+    assert with_memory.encode() == f"{TEXT};4096"
+    assert decode(f"{TEXT};4096") == with_memory
 
 
 def test_shares_are_read_in_the_order_of_the_slots() -> None:

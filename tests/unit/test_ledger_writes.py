@@ -20,7 +20,7 @@ from tests.fakes.serving import Served, serving
 from tests.unit.admission import Webhook, gpu_node, reservations
 from tests.unit.core_builders import entry, holder
 
-ONE, TWO = "aaaaaaaaaa", "bbbbbbbbbb"
+ONE, TWO, THREE = "aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"
 STATUS = place_of(paths.status_of(paths.gpu_nodes("t4")))
 
 
@@ -255,3 +255,63 @@ async def test_amending_a_node_without_cards_does_nothing(process: Webhook, serv
     await served.client.delete(paths.gpu_nodes("t4"))
     await process.ledger.amend("t4", lambda _: {ONE: entry({0: 1})})
     assert process.cluster.gpu_node("t4") is None
+
+
+async def test_an_entry_takes_the_place_of_another_in_one_write(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 12}))
+    assert await process.ledger.reserve("t4", TWO, entry({0: 14}), replaces=ONE)
+    assert reservations(served.server.objects, "t4") == {TWO: entry({0: 14}).encode()}
+    assert status(served)["summary"]["reservedGB"] == 14
+    assert patches(served) == 2
+
+
+async def test_an_entry_that_another_process_has_taken_over_already_gives_no_room(
+    process: Webhook, other: Webhook, served: Served
+) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 12}))
+    await other.ledger.refresh("t4")
+    assert await other.ledger.reserve("t4", THREE, entry({0: 12}), replaces=ONE)
+    assert not await process.ledger.reserve("t4", TWO, entry({0: 12}), replaces=ONE)
+    assert set(reservations(served.server.objects, "t4")) == {THREE}
+
+
+async def test_of_two_that_want_one_place_in_the_same_write_one_gets_it(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 4}))
+    both = (process.ledger.reserve("t4", each, entry({0: 4}), replaces=ONE) for each in (TWO, THREE))
+    assert sorted(await asyncio.gather(*both)) == [False, True]
+    assert len(reservations(served.server.objects, "t4")) == 1
+
+
+async def test_the_room_of_a_replaced_entry_is_for_its_successor_alone(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 12}))
+    refused, stranger = await asyncio.gather(
+        process.ledger.reserve("t4", TWO, entry({0: 12}), lambda: False, replaces=ONE),
+        process.ledger.reserve("t4", THREE, entry({0: 12})),
+    )
+    assert (refused, stranger) == (False, False)
+    assert set(reservations(served.server.objects, "t4")) == {ONE}
+
+
+async def test_an_entry_whose_pod_has_come_is_not_replaced(process: Webhook) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 4}))
+    process.cluster.pod_upserted(holder("late", {0: 4}, reservation=ONE, node="t4"))
+    assert not await process.ledger.reserve("t4", TWO, entry({0: 4}), replaces=ONE)
+
+
+async def test_an_entry_is_dropped_on_top_of_what_others_wrote(
+    process: Webhook, other: Webhook, served: Served
+) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 4}))
+    await other.ledger.refresh("t4")
+    await other.ledger.reserve("t4", TWO, entry({0: 4}))
+    await process.ledger.drop("t4", ONE)
+    await process.ledger.drop("t4", ONE)
+    await process.ledger.drop("elsewhere", ONE)
+    assert set(reservations(served.server.objects, "t4")) == {TWO}
+
+
+async def test_an_entry_whose_pod_has_come_is_not_dropped(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ONE, entry({0: 4}))
+    process.cluster.pod_upserted(holder("late", {0: 4}, reservation=ONE, node="t4"))
+    await process.ledger.drop("t4", ONE)
+    assert set(reservations(served.server.objects, "t4")) == {ONE}

@@ -7,9 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
+from shared.core.cards import Vendor
 from shared.core.invalid import InvalidRequest
 from tests.builders import PodBuilder, a_pod, expressions, requirement
 from tests.unit.asking import with_limits
+from tests.unit.core_builders import cards, node
 from tests.unit.rewriting import placed, stripped, without_empty
 from webhook.marks import (
     booked_shares,
@@ -99,6 +101,16 @@ def test_a_booked_share_that_is_not_whole_gb_is_refused(amount: Any) -> None:
             id="own-affinity",
         ),
         pytest.param(
+            a_pod()
+            .limited_to({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5k", "nvidia.com/gpucores": "30"})
+            .requesting({"nvidia.com/gpumem": "5000"})
+            .annotated("nvidia.com/nouse-gputype", "A100"),
+            id="hami-words",
+        ),
+        pytest.param(
+            a_pod().annotated("gpu-fraction", "0.5").annotated("gpu-fraction-num-devices", "2"), id="kai-words"
+        ),
+        pytest.param(
             a_pod().limited_to({VRAM: "6"}).init("warm-up", **with_limits({"nvidia.com/gpu": "1", VRAM: "9"})),
             id="init-container",
         ),
@@ -114,10 +126,20 @@ def test_a_variable_returns_to_its_place_since_others_may_refer_to_it() -> None:
     assert stripped(placed(pod).pod)["spec"]["containers"][0]["env"] == env
 
 
-def test_a_variable_that_was_removed_returns() -> None:
-    env = [{"name": "CUDA_VISIBLE_DEVICES", "value": "5"}]
+@pytest.mark.parametrize(
+    ("variable", "vendor"),
+    [
+        ("CUDA_VISIBLE_DEVICES", Vendor.NVIDIA),
+        ("CUDA_VISIBLE_DEVICES", Vendor.AMD),
+        ("HIP_VISIBLE_DEVICES", Vendor.AMD),
+        ("GPU_DEVICE_ORDINAL", Vendor.AMD),
+    ],
+)
+def test_a_variable_that_was_removed_returns(variable: str, vendor: Vendor) -> None:
+    env = [{"name": variable, "value": "5"}]
     pod = a_pod().annotated(VRAM, "6").spec(containers=[{"name": "main", "env": env}])
-    assert stripped(placed(pod).pod)["spec"]["containers"][0]["env"] == env
+    state = node("node-a", cards(16, vendor=vendor))
+    assert stripped(placed(pod, state).pod)["spec"]["containers"][0]["env"] == env
 
 
 def test_without_a_readable_record_shares_and_marks_still_go() -> None:

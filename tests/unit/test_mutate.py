@@ -52,6 +52,15 @@ async def test_a_pod_that_asks_for_nothing_passes_as_it_is(webhook: Webhook, ser
     assert writes(served) == []
 
 
+async def test_what_is_passed_over_left_alone_or_replaced_is_said_in_warnings(webhook: Webhook) -> None:
+    env = [{"name": names.NVIDIA_VISIBLE_DEVICES, "value": "all"}, {"name": names.NVIDIA_REQUIRE_CUDA, "value": "new"}]
+    pod = asking().spec(containers=[{"name": "main", "env": env}], schedulerName="hami-scheduler")
+    outcome = await webhook.mutate(pod)
+    assert isinstance(outcome, Admitted)
+    about = (names.NVIDIA_REQUIRE_CUDA, "schedulerName", names.NVIDIA_VISIBLE_DEVICES)
+    assert [word in warning for word, warning in zip(about, outcome.warnings, strict=True)] == [True] * 3
+
+
 async def test_a_placed_pod_is_in_the_ledger_before_the_answer(webhook: Webhook, served: Served) -> None:
     pod = await webhook.place(of_replica_set(asking()))
     assert booked_shares(pod) == ((0, 6),)
@@ -219,6 +228,23 @@ async def test_a_write_whose_answer_was_lost_still_counts(webhook: Webhook, serv
     assert isinstance(await webhook.mutate(asking("10")), Unrecorded)
     await webhook.ledger.refresh("t4")
     assert webhook.free_gb("t4") == (6,)
+
+
+async def test_a_node_that_turned_exclusive_under_way_gives_the_whole_card(webhook: Webhook, served: Served) -> None:
+    await served.client.merge_patch(paths.gpu_nodes("t4"), {"spec": {"mode": "exclusive"}})
+    pod = await webhook.place(asking("6"))
+    assert booked_shares(pod) == ((0, 16),)
+    assert isinstance(await webhook.validate(pod), Admitted)
+
+
+async def test_a_card_that_was_replaced_under_way_is_shown_as_it_is_now(webhook: Webhook, served: Served) -> None:
+    cards = gpu_node("t4", 24)["status"]["cards"]
+    await served.client.merge_patch(
+        paths.status_of(paths.gpu_nodes("t4")), {"status": {"cards": [{**cards[0], "uuid": "GPU-new"}]}}
+    )
+    pod = await webhook.place(asking("50%"))
+    assert booked_shares(pod) == ((0, 12),)
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "GPU-new"} in pod["spec"]["containers"][0]["env"]
 
 
 async def test_cards_that_go_away_under_way_are_not_written_to(webhook: Webhook, served: Served) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from shared.core.amounts import WHOLE
-from shared.core.cards import Card, CardClass, Vendor
+from shared.core.cards import Card, Vendor
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand
 from shared.core.placement import place
@@ -157,9 +157,9 @@ class TestExcluded:
     def test_nodes_whose_cards_are_never_given_away_are_counted_by_what_they_have(self) -> None:
         states = [
             node("a", cards(80, vendor=Vendor.INTEL)),
-            node("b", [card(0, 20, card_class=CardClass.MIG)]),
-            node("c", [card(0, 20, card_class=CardClass.MIG), card(1, 4)]),
-            node("d", [card(0, 20, Vendor.INTEL), card(1, 20, card_class=CardClass.MIG)], a_node("d").cordoned()),
+            node("b", [card(0, 20, partitioned=True)]),
+            node("c", [card(0, 20, partitioned=True), card(1, 4)]),
+            node("d", [card(0, 20, Vendor.INTEL), card(1, 20, partitioned=True)], a_node("d").cordoned()),
         ]
         verdict = refusal(*states, of=demand(ask(6)))
         assert excluded(verdict) == {"2 Intel": 2, "2 with MIG partitions": 2, "1 cordoned": 1}

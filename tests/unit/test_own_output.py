@@ -49,6 +49,10 @@ def asking() -> PodBuilder:
         pytest.param(asking(), id="annotation"),
         pytest.param(a_pod().limited_to({GPU: "1"}), id="vendor-count"),
         pytest.param(a_pod().limited_to({names.VRAM: "6", names.GPUS: "1"}), id="resource"),
+        pytest.param(a_pod().limited_to({GPU: "1", "nvidia.com/gpumem": "5k", "nvidia.com/gpucores": 30}), id="hami"),
+        pytest.param(a_pod().limited_to({"nvidia.com/gpumem-percentage": 50}), id="hami-percentage"),
+        pytest.param(a_pod().annotated("gpu-fraction", "0.5"), id="kai"),
+        pytest.param(a_pod().init("fetch", resources={"limits": {GPU: "1"}}), id="init-container-only"),
     ],
 )
 async def test_the_second_run_on_its_own_output_changes_nothing(webhook: Webhook, pod: PodBuilder) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from shared.kube import paths
 from shared.kube.client import Json
 from shared.kube.reflector import Pace, Reflector
 from tests.fakes import faults
-from tests.fakes.apiserver import merged, place_of
+from tests.fakes.api import merged, place_of
 from tests.fakes.objects import ObjectStore
 from tests.fakes.selectors import Selector
 from tests.fakes.serving import Served, eventually, serving
@@ -86,9 +88,12 @@ async def reflecting(
     project: Callable[[Json], str] = size,
     pace: Pace = FAST,
     label_selector: str = "",
+    optional: bool = False,
 ) -> AsyncIterator[Reflector[str]]:
     """A reflector of all pods that runs while the block does."""
-    reflector = Reflector(served.client, paths.pods(), project, handler, label_selector=label_selector, pace=pace)
+    reflector = Reflector(
+        served.client, paths.pods(), project, handler, label_selector=label_selector, optional=optional, pace=pace
+    )
     running = asyncio.create_task(reflector.run())
     try:
         yield reflector
@@ -96,6 +101,45 @@ async def reflecting(
         assert not running.done()
         running.cancel()
         await asyncio.wait({running})
+
+
+@pytest.mark.parametrize("event", ["ADDED", "MODIFIED", "DELETED"])
+async def test_late_word_of_an_earlier_object_changes_nothing(served: Served, event: str) -> None:
+    objects = served.server.objects
+    put(objects, "a", size="1")
+    earlier = objects.get(place_of(paths.pods("team", "a")))
+    told = Told()
+    async with reflecting(served, told) as reflector:
+        await reflector.synced.wait()
+        await eventually(lambda: watches(served) == 1)
+        remove(objects, "a")
+        put(objects, "a", size="2")
+        objects.tell(place_of(paths.pods("team")), event, earlier)
+        put(objects, "b", size="1")
+        await eventually(lambda: "team/b" in reflector.store)
+        assert reflector.store == {"team/a": "2", "team/b": "1"}
+    assert told.calls == [
+        "team/a: None -> 1",
+        "team/a: 1 -> gone",
+        "team/a: None -> 2",
+        "team/b: None -> 1",
+    ]
+
+
+async def test_the_end_of_an_object_is_not_that_of_its_successor(served: Served) -> None:
+    objects = served.server.objects
+    put(objects, "a", size="1")
+    earlier = objects.get(place_of(paths.pods("team", "a")))
+    remove(objects, "a")
+    put(objects, "a", size="2")
+    async with reflecting(served, Told()) as reflector:
+        await reflector.synced.wait()
+        await eventually(lambda: watches(served) == 1)
+        newest = {**earlier["metadata"], "resourceVersion": str(objects.version + 1)}
+        objects.tell(place_of(paths.pods("team")), "DELETED", {**earlier, "metadata": newest})
+        put(objects, "b", size="1")
+        await eventually(lambda: "team/b" in reflector.store)
+        assert reflector.store == {"team/a": "2", "team/b": "1"}
 
 
 async def test_list_and_watch_tell_every_change_in_order(served: Served) -> None:
@@ -372,3 +416,21 @@ async def test_the_age_says_how_long_the_server_has_been_silent(served: Served) 
     await eventually(lambda: (reflector.last_contact or 0.0) > first)
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_an_optional_collection_that_may_not_be_seen_counts_as_empty_until_it_may(served: Served) -> None:
+    put(served.server.objects, "one", size="s")
+    served.server.fail(faults.respond(403))
+    quick = replace(FAST, watch_s=0.05)
+    async with reflecting(served, Told(), pace=quick, optional=True) as reflector:
+        await reflector.synced.wait()
+        assert not reflector.store
+        assert reflector.age_s(time.monotonic()) < 60
+        await eventually(lambda: "team/one" in reflector.store)
+
+
+async def test_any_other_collection_is_waited_for(served: Served) -> None:
+    served.server.fail(faults.respond(403), times=1000)
+    async with reflecting(served, Told()) as reflector:
+        await eventually(lambda: lists(served) > 3)
+        assert not reflector.synced.is_set()

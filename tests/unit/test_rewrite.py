@@ -131,19 +131,69 @@ def test_a_variable_that_says_the_same_already_is_no_reason_to_warn() -> None:
     assert placed(with_env({"name": NVIDIA, "value": "GPU-0"})).warnings == ()
 
 
+SELECTIONS = [
+    pytest.param(CUDA, Vendor.NVIDIA, id="cuda"),
+    pytest.param(CUDA, Vendor.AMD, id="cuda-on-amd"),
+    pytest.param("HIP_VISIBLE_DEVICES", Vendor.AMD, id="hip"),
+    pytest.param("GPU_DEVICE_ORDINAL", Vendor.AMD, id="ordinal"),
+]
+
+
+@pytest.mark.parametrize(("variable", "vendor"), SELECTIONS)
 @pytest.mark.parametrize("value", ["0", "GPU-0", " 0 "])
-def test_a_cuda_selection_inside_the_containers_cards_stays(value: str) -> None:
-    rewritten = placed(with_env({"name": CUDA, "value": value}))
-    assert rewritten.env()[CUDA] == value
+def test_a_selection_inside_the_containers_cards_stays(value: str, variable: str, vendor: Vendor) -> None:
+    rewritten = placed(with_env({"name": variable, "value": value}), node("n", cards(16, vendor=vendor)))
+    assert rewritten.env()[variable] == value
     assert rewritten.warnings == ()
 
 
-@pytest.mark.parametrize("value", ["1", "0,1", "GPU-1", "-1", "all", ""])
-def test_a_cuda_selection_outside_the_containers_cards_is_removed_with_a_warning(value: str) -> None:
-    rewritten = placed(with_env({"name": CUDA, "value": value}))
-    assert CUDA not in rewritten.env()
+@pytest.mark.parametrize(("variable", "vendor"), SELECTIONS)
+@pytest.mark.parametrize("value", ["1", "0,1", "GPU-1", "-1", "all", "", "0,0"])
+def test_a_selection_outside_the_containers_cards_is_removed_with_a_warning(
+    value: str, variable: str, vendor: Vendor
+) -> None:
+    rewritten = placed(with_env({"name": variable, "value": value}), node("n", cards(16, 16, vendor=vendor)))
+    assert variable not in rewritten.env()
     (warning,) = rewritten.warnings
-    assert CUDA in warning
+    assert warning == f"container main: {variable} was {value!r}, which points outside its 1 card(s); it is removed"
+
+
+def test_a_selection_of_another_vendors_cards_is_left_to_the_user() -> None:
+    variables = ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
+    rewritten = placed(with_env(*({"name": name, "value": "7"} for name in variables)))
+    assert set(variables) <= rewritten.env().keys()
+    assert rewritten.warnings == ()
+
+
+def test_a_sidecar_and_an_init_container_select_among_their_own_cards() -> None:
+    env = [{"name": CUDA, "value": "1"}]
+    pod = (
+        asking()
+        .annotated(GPUS, "2")
+        .sidecar("draft", **with_limits({VRAM: "2"}), env=env)
+        .init("warm-up", **with_limits({VRAM: "2"}), env=env)
+    )
+    rewritten = placed(pod)
+    assert CUDA not in rewritten.env("draft")
+    assert rewritten.env("warm-up")[CUDA] == "1"
+
+
+def test_a_list_of_devices_beside_an_amount_is_no_count() -> None:
+    rewritten = placed(with_env({"name": NVIDIA, "value": "0,1"}, {"name": CUDA, "value": "0"}))
+    assert rewritten.env() == {NVIDIA: "GPU-0", CUDA: "0"}
+    assert rewritten.container()["resources"]["limits"] == {card(0): "6"}
+    (warning,) = rewritten.warnings
+    assert "was '0,1'" in warning
+
+
+@pytest.mark.parametrize("kind", ["limits", "requests"])
+def test_other_systems_words_go_with_what_they_asked(kind: str) -> None:
+    words = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "5k", "nvidia.com/gpucores": "30", "nvidia.com/priority": "1"}
+    with_network = node("n", cards(16, 16), a_node("n").offering({"nvidia.com/rdma": "1"}))
+    pod = a_pod().limited_to({**words, "nvidia.com/rdma": "1"}).requesting(words)
+    resources = placed(pod, with_network).container()["resources"]
+    kept = {"nvidia.com/rdma": "1"} if kind == "limits" else {}
+    assert resources[kind] == {**kept, card(0): "5", card(1): "5"}
 
 
 def test_no_earlier_cuda_selection_comes_to_light_when_the_last_is_removed() -> None:
@@ -151,9 +201,19 @@ def test_no_earlier_cuda_selection_comes_to_light_when_the_last_is_removed() -> 
     assert CUDA not in rewritten.env()
 
 
-def test_a_cuda_selection_from_elsewhere_cannot_be_judged_and_stays() -> None:
+def test_a_selection_from_elsewhere_cannot_be_judged_and_stays_with_a_warning() -> None:
     variable = {"name": CUDA, "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}
-    assert variable in placed(with_env(variable)).container()["env"]
+    rewritten = placed(with_env(variable))
+    assert variable in rewritten.container()["env"]
+    (warning,) = rewritten.warnings
+    assert f"{CUDA} comes from elsewhere and cannot be checked" in warning
+
+
+def test_where_cdi_shows_amd_cards_every_selection_of_the_user_is_checked() -> None:
+    amd = injecting(node("amd", cards(16, vendor=Vendor.AMD)), "cdi")
+    inside, outside = ({"name": "ROCR_VISIBLE_DEVICES", "value": value} for value in ("0", "3"))
+    assert placed(with_env(inside), amd).env() == {"ROCR_VISIBLE_DEVICES": "0"}
+    assert placed(with_env(outside), amd).env() == {}
 
 
 def test_amd_cards_are_shown_by_the_variable_of_their_vendor() -> None:

@@ -15,6 +15,7 @@ from shared.api import names
 from shared.core.owners import OwnerRef
 from tests.fakes import faults
 from tests.fakes.serving import eventually
+from tests.storage_builders import a_claim, a_class, a_volume, fill
 from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
 
 PLURALS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
@@ -245,3 +246,19 @@ async def test_running_it_wakes_after_a_change_that_makes_room(control: Control)
     await asyncio.sleep(0)
     control.cluster.pod_deleted(holder.key)
     await eventually(lambda: woken(control, owner) == ["chat"])
+
+
+async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) -> None:
+    claimed = {"volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}]}
+    owner = an_owner(control.served, "ReplicaSet", "chat", None, replicas=1, template=template("6", **claimed))
+    fill(control.cluster.storage, a_class("local"), a_claim("cache", of_class="local"))
+    await control.refuse(owner, owner)
+    running = asyncio.create_task(waker(control).run())
+    try:
+        await asyncio.sleep(1.2)
+        assert woken(control, owner) == []
+        fill(control.cluster.storage, a_volume(storageClassName="local"))
+        await eventually(lambda: woken(control, owner) == ["chat"])
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

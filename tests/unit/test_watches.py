@@ -15,7 +15,10 @@ from shared.kube import paths
 from shared.kube.cluster import Cluster
 from shared.kube.watches import FRESH_S, Watches
 from tests.builders import a_node, a_pod
+from tests.fakes import faults
+from tests.fakes.objects import Json
 from tests.fakes.serving import Served, eventually, serving
+from tests.storage_builders import a_claim, a_class, a_volume
 from tests.unit.admission import gpu_node, store
 
 ID = "aaaaaaaaaa"
@@ -74,6 +77,61 @@ async def test_what_changes_and_goes_is_followed(served: Served) -> None:
         await eventually(lambda: cluster.namespace_labels("models") is None)
 
 
+STORAGE = (
+    (paths.storage_classes(), a_class("local", default_since="")),
+    (paths.volumes(), a_volume("bound", claim="models/cache", node="t4")),
+    (paths.volumes(), a_volume("free", storageClassName="local")),
+    (paths.volume_claims("models"), a_claim("cache", volume="bound")),
+)
+QUOTA: Json = {
+    "metadata": {"name": "team"},
+    "spec": {"hard": {"requests.nvidia.com/gpu": "4", "requests.cpu": "8", "limits.amd.com/gpu": "1", "pods": "9"}},
+}
+
+
+async def test_storage_and_quotas_are_in_the_picture_and_followed(served: Served) -> None:
+    for path, raw in STORAGE:
+        store(served.server.objects, path, raw)
+    store(served.server.objects, paths.resource_quotas("models"), QUOTA)
+    limited = {names.NVIDIA_GPU, names.AMD_GPU, "cpu"}
+    async with watching(served) as (cluster, _):
+        volumes = cluster.snapshot().volumes
+        assert volumes.claims["models/cache"].volume == "bound"
+        assert dict(volumes.set_aside) == {"models/cache": "bound"}
+        assert {name: set(offered) for name, offered in volumes.offered.items()} == {"local": {"free"}}
+        assert set(volumes.classes) == {"local"}
+        assert list(cluster.quotas.limiting("models", limited)) == [("team", names.NVIDIA_GPU)]
+        changes = 0
+
+        def count() -> None:
+            nonlocal changes
+            changes += 1
+
+        end = cluster.storage.on_change(count)
+        for path, raw in STORAGE:
+            await served.client.delete(f"{path}/{raw['metadata']['name']}")
+        await served.client.delete(f"{paths.resource_quotas('models')}/team")
+        await eventually(lambda: not (volumes.claims or volumes.volumes or volumes.classes))
+        await eventually(lambda: list(cluster.quotas.limiting("models", limited)) == [])
+        assert not volumes.set_aside
+        assert not volumes.offered
+        assert changes == len(STORAGE)
+        end()
+        store(served.server.objects, *STORAGE[0])
+        await eventually(lambda: set(volumes.classes) == {"local"})
+        assert changes == len(STORAGE)
+
+
+async def test_without_the_right_to_see_storage_and_quotas_the_rest_goes_on(served: Served) -> None:
+    populate(served)
+    for path in ("storageclasses", "persistentvolumes", "persistentvolumeclaims", "resourcequotas"):
+        served.server.fail(faults.respond(403), times=100, path=path)
+    async with watching(served) as (cluster, watches):
+        assert list(watches.behind(time.monotonic())) == []
+        assert cluster.node("t4") is not None
+        assert not cluster.snapshot().volumes.volumes
+
+
 async def test_the_choice_of_the_installation_reaches_every_node(served: Served) -> None:
     populate(served)
     async with watching(served, exclusive=True) as (cluster, _):
@@ -86,9 +144,19 @@ async def test_the_choice_of_the_installation_reaches_every_node(served: Served)
 async def test_collections_that_are_not_listed_or_silent_for_long_are_named(served: Served) -> None:
     watches = Watches(served.client, Cluster(), exclusive=False)
     assert list(watches.behind(time.monotonic())) == [
-        f"{path} is not listed yet" for path in (paths.nodes(), paths.gpu_nodes(), paths.namespaces(), paths.pods())
+        f"{path} is not listed yet"
+        for path in (
+            paths.storage_classes(),
+            paths.volumes(),
+            paths.volume_claims(),
+            paths.resource_quotas(),
+            paths.nodes(),
+            paths.gpu_nodes(),
+            paths.namespaces(),
+            paths.pods(),
+        )
     ]
     async with watching(served) as (_, followed):
         late = list(followed.behind(time.monotonic() + FRESH_S + 1))
-        assert len(late) == 4
-        assert late[0].startswith(f"{paths.nodes()} was last heard ")
+        assert len(late) == 8
+        assert late[0].startswith(f"{paths.storage_classes()} was last heard ")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller.workloads import pod_of, refused_owner, wanted_pods
+from controller.workloads import pod_of, refused_owner
 from shared.core.owners import OwnerRef
+from shared.core.wanted import wanted_pods
 
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 

@@ -12,9 +12,11 @@ from pydantic import Field
 
 from shared.api.crds.model import ATOMIC_MAP, GB, Conditions, CrdModel, ShortText, Slot, list_map
 from shared.core.cards import CardClass, Vendor
+from shared.core.device_use import SLOTS_PATTERN
 
 MAX_CARDS = 64
 MAX_RESERVATIONS = 4096
+MAX_POD_DEVICES = 512
 
 
 class Mode(StrEnum):
@@ -34,6 +36,8 @@ class CardWish(CrdModel):
     """The card's slot number on the node."""
     headroom_gb: GB = 0
     """GB of the card that are never promised to anybody."""
+    vram_gb: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """GB of memory that the card has. Counts where the driver does not tell, and nowhere else."""
     cordoned: bool = False
     """True keeps new models off the card. Those that hold a share of it stay."""
 
@@ -65,13 +69,19 @@ class CardStatus(CrdModel):
     card_class: Annotated[CardClass, Field(alias="class")]
     """`discrete`: memory of its own. `unified`: memory shared with the CPU. `mig`: a hardware partition."""
     memory_mib: Annotated[int, Field(ge=0)]
-    """Memory of the card in MiB, as the driver reports it."""
+    """Memory of the card in MiB, as the driver reports it; 0 where it does not."""
     budget_gb: GB
     """Whole GB (1024 MiB) of it that may be reserved."""
     healthy: bool
     """False while the driver reports trouble: nothing new is placed on the card."""
     foreign_gb: GB = 0
     """GB in use by processes that hold no reservation."""
+    partitioned: bool = False
+    """True of a card in MIG mode: it is used by its partitions, each of which is a card of class `mig`."""
+    compute_capable: bool = True
+    """False of a display adapter or a card that is too old: nothing is placed on it."""
+    onlined_as_system_memory: bool = False
+    """True where the kernel adds the card's memory to the node's (Grace Hopper): the node's `allocatable` counts it."""
 
 
 Cards = Annotated[list[CardStatus], Field(max_length=MAX_CARDS, json_schema_extra=list_map("index"))]
@@ -96,6 +106,11 @@ Reservation = Annotated[str, Field(max_length=1024)]
 Reservations = Annotated[dict[str, Reservation], Field(max_length=MAX_RESERVATIONS, json_schema_extra=ATOMIC_MAP)]
 
 
+PodUid = Annotated[str, Field(max_length=64)]
+Slots = Annotated[str, Field(max_length=512, pattern=SLOTS_PATTERN)]
+PodDevices = Annotated[dict[PodUid, Slots], Field(max_length=MAX_POD_DEVICES, json_schema_extra=ATOMIC_MAP)]
+
+
 class GPUNodeStatus(CrdModel):
     """What the node has, and who holds how much of it."""
 
@@ -108,7 +123,10 @@ class GPUNodeStatus(CrdModel):
     injection: Injection | None = None
     """How a container gets its cards: `env` by an environment variable, `cdi` by the container runtime."""
     reservations: Reservations | None = None
-    """The ledger: reservation id to `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`."""
+    """The ledger: reservation id to `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. Where cards
+    are backed by the node's memory, `;<MiB>` follows: the pod's own memory request."""
+    pod_devices: PodDevices | None = None
+    """Slots of the cards that the kubelet lists for pods of other device plugins, by the pods' uids: `"0,1"`."""
     summary: Summary | None = None
     """The sums over cards and reservations."""
     conditions: Conditions | None = None

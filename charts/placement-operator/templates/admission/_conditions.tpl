@@ -17,7 +17,8 @@ annotation alone, which anybody can write, keeps no pod away from us.
   object.metadata.annotations.exists(key,
     key.startsWith('kamiwaza.ai/') ||
     key.startsWith('nvidia.com/') ||
-    key in ['gpu-memory', 'gpu-fraction', 'gpu-fraction-num-devices']
+    key.startsWith('gpu-memory') ||
+    key.startsWith('gpu-fraction')
   )
 ) || (
   has(object.metadata.labels) &&

@@ -1,0 +1,42 @@
+"""How many pods an owner wants to have: read from the owner as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def wanted_pods(owner: Mapping[str, Any]) -> int | None:
+    """How many pods the owner wants to have at this moment, or None for a kind we do not know."""
+    spec = owner.get("spec") or {}
+    status = owner.get("status") or {}
+    match owner.get("apiVersion"), owner.get("kind"):
+        case ("apps/v1", "Deployment" | "ReplicaSet" | "StatefulSet") | ("v1", "ReplicationController"):
+            return int(spec.get("replicas", 1))
+        case "apps/v1", "DaemonSet":
+            return int(status.get("desiredNumberScheduled", 0))
+        case "batch/v1", "Job":
+            return _wanted_by_job(spec, status)
+        case "v1", "Pod":
+            return 1
+    return None
+
+
+def creates_one_at_a_time(owner: Mapping[str, Any]) -> bool:
+    """Whether the owner creates no pod before the one that it created last is ready."""
+    one_by_one = (owner.get("spec") or {}).get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+    return owner.get("kind") == "StatefulSet" and one_by_one
+
+
+def _wanted_by_job(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+    finished = any(
+        condition.get("type") in {"Complete", "Failed"} and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+    if finished or spec.get("suspend"):
+        return 0
+    parallelism = int(spec.get("parallelism", 1))
+    completions = spec.get("completions")
+    if completions is None:
+        return parallelism
+    return max(0, min(parallelism, int(completions) - int(status.get("succeeded", 0))))
