@@ -28,8 +28,8 @@ def node_object(given: Json) -> Json:
             **({"unschedulable": True} if given.get("unschedulable") else {}),
         },
         "status": {
-            "capacity": {**_texts(allocatable), **_texts(given.get("capacity") or {})},
-            "allocatable": _texts(allocatable),
+            "capacity": {**texts(allocatable), **texts(given.get("capacity") or {})},
+            "allocatable": texts(allocatable),
             "conditions": [{"type": "Ready", "status": ready}],
         },
     }  # fmt: skip
@@ -37,7 +37,7 @@ def node_object(given: Json) -> Json:
 
 def pod_object(given: Json) -> Json:
     """A given pod as its client sent it, with the status that it has now."""
-    requests = _texts(given.get("resources") or {})
+    requests = texts(given.get("resources") or {})
     limits = {name: value for name, value in requests.items() if is_extended(name)}
     container: Json = {"name": SERVER, "image": "registry.example/server:1"}
     if requests:
@@ -68,5 +68,6 @@ def pod_object(given: Json) -> Json:
     }
 
 
-def _texts(amounts: Mapping[str, Any]) -> dict[str, str]:
+def texts(amounts: Mapping[str, Any]) -> dict[str, str]:
+    """Amounts as the API server writes them."""
     return {name: str(value) for name, value in amounts.items()}
