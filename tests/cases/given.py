@@ -28,8 +28,8 @@ def node_object(given: Json) -> Json:
             **({"unschedulable": True} if given.get("unschedulable") else {}),
         },
         "status": {
-            "capacity": {**texts_of(allocatable), **texts_of(given.get("capacity") or {})},
-            "allocatable": texts_of(allocatable),
+            "capacity": {**texts(allocatable), **texts(given.get("capacity") or {})},
+            "allocatable": texts(allocatable),
             "conditions": [{"type": "Ready", "status": ready}],
         },
     }  # fmt: skip
@@ -37,7 +37,7 @@ def node_object(given: Json) -> Json:
 
 def pod_object(given: Json) -> Json:
     """A given pod as its client sent it, with the status that it has now."""
-    requests = texts_of(given.get("resources") or {})
+    requests = texts(given.get("resources") or {})
     limits = {name: value for name, value in requests.items() if is_extended(name)}
     container: Json = {"name": SERVER, "image": "registry.example/server:1"}
     if requests:
@@ -68,5 +68,6 @@ def pod_object(given: Json) -> Json:
     }
 
 
-def texts_of(amounts: Mapping[str, Any]) -> dict[str, str]:
+def texts(amounts: Mapping[str, Any]) -> dict[str, str]:
+    """Amounts as the API server writes them."""
     return {name: str(value) for name, value in amounts.items()}

@@ -11,7 +11,7 @@ from shared.api import names
 from tests.cases import booked
 from tests.cases.authority import Authority
 from tests.cases.chart import NAMESPACE, Chart
-from tests.cases.given import node_object, pod_object, texts_of
+from tests.cases.given import node_object, pod_object, texts
 from tests.cases.inventory import ALLOCATABLE, CAPACITY, Agent
 from tests.cases.kinds import api_version_of, place_of_object
 from tests.cases.owners import owners_of, steps_of
@@ -143,9 +143,10 @@ class World:
     def join(self, name: str, gpus: list[Json]) -> None:
         """Stores a node with these cards, and has its agent look at them."""
         given = self._nodes.get(name, {"name": name})
-        self.put(node_object(given))
+        node = node_object(given)
+        self.put(node)
         if not self.cluster["managed"]:
-            self.agents[name] = Agent(node_object(given), exclusive=not self.cluster["gpuSharing"])
+            self.agents[name] = Agent(node, exclusive=not self.cluster["gpuSharing"])
             self.look(name, gpus)
 
     def add_serving_secret(self, named: Json, authority: Authority, host: str) -> None:
@@ -205,8 +206,6 @@ class World:
                 self.store.create(place_of_object(raw), raw)
         for volume in self.cluster.get("persistentVolumes") or ():
             self._add_volume(volume)
-        for namespace in self.cluster["optedInNamespaces"] if self.cluster.get("resourceQuota") else ():
-            self._add_quota(namespace, self.cluster["resourceQuota"])
         for node in self.case["given"]["nodes"]:
             self.join(node["name"], node["gpus"])
         for owner in owners_of(self.case["when"]):
@@ -237,14 +236,10 @@ class World:
                 labels[_POD_SECURITY] = self.cluster["podSecurity"]
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
         if name in self.cluster["optedInNamespaces"] and self.cluster.get("resourceQuota"):
-            hard = texts_of(self.cluster["resourceQuota"])
+            hard = texts(self.cluster["resourceQuota"])
             metadata = {"name": "case", "namespace": name}
             quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
             self.put({**quota, "status": {"hard": hard}})
-
-    def _add_quota(self, namespace: str, hard: Json) -> None:
-        metadata = {"name": "quota", "namespace": namespace}
-        self.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")
