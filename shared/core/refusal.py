@@ -72,6 +72,13 @@ class CardAttempt:
         """Whether the node's memory is in the way, and not the size of the card."""
         return self.backing is not None and self.backing.room_gb < self.need_gb <= self.budget_gb
 
+    @property
+    def lacks_memory_most(self) -> bool:
+        """Whether it is the node's memory that leaves least, and not what is free of the card."""
+        if self.backing is None or not self.lacks_memory:
+            return False
+        return self.backing.room_gb < self.free_gb or self.too_small
+
 
 @dataclass(frozen=True, slots=True)
 class NodeAttempt:
@@ -103,6 +110,29 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """An update that waits for itself: `pod`, of an older revision of the workload, keeps the room that the new one
+    needs, and goes only once the new one runs.
+    """
+
+    kind: str
+    workload: str
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A node with room that the pod keeps itself from: by a `taint` (as `kubectl taint` writes it) that it does not
+    tolerate, by naming another node, or by not selecting it.
+    """
+
+    node: str
+    taint: str
+    unnamed: bool
+    unselected: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NoFit:
     """A well-formed ask that no node can serve now.
 
@@ -113,7 +143,9 @@ class NoFit:
     that is placed, `partitions_only` that all that is left are partitions, which serve no such ask, `misnamed` that
     `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own choice of types or UUIDs left no
     card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
-    would fit once memory is freed, a card recovers or a node returns.
+    would fit once memory is freed, a card recovers or a node returns. `owned` says that a controller creates the pod
+    again by itself, `update` that what is in the way is an older pod of the same workload, `elsewhere` is a node that
+    has room and that the pod keeps itself from.
     """
 
     reason: Reason
@@ -133,6 +165,9 @@ class NoFit:
     narrowed: bool = False
     holders: Holders = Holders()
     can_wait: bool = False
+    owned: bool = True
+    update: RollingUpdate | None = None
+    elsewhere: Elsewhere | None = None
 
 
 @dataclass(frozen=True, slots=True)
