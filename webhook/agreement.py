@@ -13,27 +13,35 @@ from shared.core.asks import Ask
 from shared.core.card_choice import request_on
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
-from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
-from shared.core.foreign_words import refuse_foreign_words
+from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import Units
 from webhook.devices import DEVICE_VARIABLES, device_variable
+from webhook.later import LATER
 from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
-
-LATER = "let the webhook that adds it run before zz-placement-operator, whose name is last in order on purpose"
+from webhook.unit_agreement import refuse_other_units, units_demand
 
 _Booked: TypeAlias = Mapping[str, Mapping[Card, int]]
 """Container name to the cards it has a share of, in the order of their slots, with the GB."""
 
 
-def refuse_disagreement(pod: Mapping[str, Any], node: str, inventory: Inventory) -> None:
-    """Raises `InvalidRequest` where a pod placed on `node` asks, requests or shows what the placement did not give."""
+def refuse_disagreement(
+    pod: Mapping[str, Any], node: str, inventory: Inventory, units: Units = (), kinds: Sequence[UnitKind] = ()
+) -> None:
+    """Raises `InvalidRequest` where a pod placed on `node` asks, requests or shows what the placement did not give.
+
+    `units` are those that its reservation holds, `kinds` the vendor's resources that book the cards of the node.
+    """
     containers = read_containers(pod)
     booked = _booked(pod, node, inventory)
-    refuse_foreign_words(containers)
-    _refuse_later_asks(containers)
+    _refuse_later_asks(containers, units)
     _refuse_other_devices(containers, booked, inventory.injection)
-    _refuse_other_asks(pod, booked, inventory)
+    if kinds and units and not booked:
+        refuse_other_units(pod, units_demand(pod), kinds)
+    else:
+        _refuse_other_asks(pod, booked, inventory)
 
 
 def _booked(pod: Mapping[str, Any], node: str, inventory: Inventory) -> _Booked:
@@ -52,11 +60,11 @@ def _booked(pod: Mapping[str, Any], node: str, inventory: Inventory) -> _Booked:
     return booked
 
 
-def _refuse_later_asks(containers: Sequence[Container]) -> None:
+def _refuse_later_asks(containers: Sequence[Container], units: Units) -> None:
     """Refuses what a placement takes off a pod and what must have been added after it."""
     for container in containers:
-        for resource in sorted(REPLACED_RESOURCES & container.limits.keys()):
-            if container.limits[resource] != "0":
+        for resource in sorted(container.limits.keys() - dict(units).keys()):
+            if is_booked(resource) and container.limits[resource] != "0":
                 raise InvalidRequest(
                     container.field(resource),
                     container.limits[resource],

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from shared.api import names
 from shared.core.cards import CardClass
-from shared.core.refusal import CardAttempt, Excluded, Holders, Invalid, NodeAttempt, NoFit, Reason, Refusal
+from shared.core.refusal import CardAttempt, Excluded, Invalid, NodeAttempt, NoFit, Reason, Refusal
+from shared.core.unit_words import unit_advice, unit_cause, unit_outlook, unit_words
 
 FIRST_LINE_LIMIT = 239
 TEXT_LIMIT = 899
@@ -52,7 +53,7 @@ def explain(refusal: Refusal) -> str:
         _update(refusal),
         _elsewhere(refusal),
         _undeclared(refusal),
-        _held(refusal.holders, refusal.attempts),
+        _held(refusal),
         _memory(refusal),
         further,
     )
@@ -73,7 +74,10 @@ def causes(refusal: Refusal) -> tuple[Cause, ...]:
         Cause(_card_cause(attempt), f"{_card(attempt)} {_state(attempt)}", f"{attempt.node}/{attempt.index}")
         for attempt in refusal.attempts
     ]
-    return (own, *excluded, *cards)[:MOST_CAUSES]
+    units = (
+        [Cause(unit_cause(unit), unit_words(unit), f"{unit.node}/{unit.resource}")] if (unit := refusal.unit) else []
+    )
+    return (own, *excluded, *units, *cards)[:MOST_CAUSES]
 
 
 def _fitted(lines: Sequence[str], room: int) -> Iterator[str]:
@@ -121,6 +125,8 @@ def _best(refusal: NoFit) -> str:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'and')} cards"
         case Reason.ACCEL_VERSION_UNMET:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'or')}"
+    if refusal.resource and refusal.usable_nodes:
+        return _best_units(refusal)
     together = ", but not for all containers at once" if refusal.every_container_alone else ""
     shut = _is_shut(refusal)
     if best := refusal.best_node:
@@ -131,6 +137,16 @@ def _best(refusal: NoFit) -> str:
         card = f"the best {what}, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}"
         return f"{card}, but its node cannot take the pod" if shut else f"{card}{together}"
     return "no node with cards is left" if refusal.excluded else "no node of the cluster has a card"
+
+
+def _best_units(refusal: NoFit) -> str:
+    if refusal.unit is None:
+        return f"no node it may use offers {refusal.resource}"
+    if refusal.every_container_alone:
+        return f"{unit_words(refusal.unit)}, but not for all containers at once"
+    if refusal.reason is Reason.SHARING_NOT_CONFIGURED:
+        return f"{unit_words(refusal.unit)} and gives whole ones only"
+    return unit_words(refusal.unit) + (", but its node cannot take the pod" if _is_shut(refusal) else "")
 
 
 def _room(node: NodeAttempt) -> str:
@@ -166,17 +182,25 @@ def _card_cause(attempt: CardAttempt) -> str:
     return "CardTooFull" if attempt.short_gb else "CardHasRoom"
 
 
-def _held(holders: Holders, attempts: Sequence[CardAttempt]) -> str:
+def _held(refusal: NoFit) -> str:
+    """Who has what is short."""
+    if refusal.unit is not None:
+        where, unit = _cut(refusal.unit.node, _NAME_LIMIT), refusal.unit.resource
+    elif refusal.attempts:
+        where, unit = _card(refusal.attempts[0]), "GB"
+    else:
+        return ""
+    holders = refusal.holders
     named, unnamed = holders.own[:_MOST_NAMED_HOLDERS], holders.own[_MOST_NAMED_HOLDERS:]
-    parts = [f"{gb} GB by {_cut(name, _NAME_LIMIT)}" for name, gb in named]
+    parts = [f"{amount} {unit} by {_cut(name, _NAME_LIMIT)}" for name, amount in named]
     if unnamed:
-        parts.append(f"{sum(gb for _, gb in unnamed)} GB by {len(unnamed)} more in this namespace")
+        parts.append(f"{sum(amount for _, amount in unnamed)} {unit} by {len(unnamed)} more in this namespace")
     if holders.others:
-        where = "another namespace" if holders.others == 1 else "other namespaces"
-        parts.append(f"{holders.others_gb} GB by {_count(holders.others, 'pod')} in {where}")
+        others = "another namespace" if holders.others == 1 else "other namespaces"
+        parts.append(f"{holders.others_gb} {unit} by {_count(holders.others, 'pod')} in {others}")
     if holders.foreign_gb:
-        parts.append(f"{holders.foreign_gb} GB by programs that no reservation stands for")
-    return f"Held on {_card(attempts[0])}: {', '.join(parts)}." if attempts and parts else ""
+        parts.append(f"{holders.foreign_gb} {unit} by programs that no reservation stands for")
+    return f"Held on {where}: {', '.join(parts)}." if parts else ""
 
 
 def _memory(refusal: NoFit) -> str:
@@ -235,6 +259,8 @@ def _is_shut(refusal: NoFit) -> bool:
     """Whether there are cards with room, on nodes that something else keeps the pod from."""
     if refusal.every_container_alone:
         return False
+    if refusal.unit is not None:
+        return refusal.unit.has_room
     if refusal.best_node:
         return refusal.best_node.fitting >= refusal.count
     return bool(refusal.attempts) and refusal.attempts[0].short_gb == 0
@@ -252,7 +278,8 @@ def _is_out_of_service(refusal: NoFit) -> bool:
 
 def _help(refusal: NoFit) -> str:
     """Whether waiting helps, and what a person can do."""
-    advice = _advice(refusal)
+    about_units = refusal.resource and refusal.usable_nodes and not _is_shut(refusal)
+    advice = unit_advice(refusal) if about_units else _advice(refusal)
     if refusal.can_wait:
         return f"{_soon(refusal)} To be placed sooner, {advice}."
     return f"{_never(refusal)} {_sentence(advice)}"
@@ -268,6 +295,7 @@ def _soon(refusal: NoFit) -> str:
 def _event(refusal: NoFit) -> str:
     """What has to happen so that the pod fits; empty where it is only that something ends."""
     too_few = refusal.best_node is not None and refusal.best_node.cards < refusal.count
+    too_few = too_few or (refusal.unit is not None and refusal.unit.never)
     if refusal.reason in _ABOUT_THE_HARDWARE or not refusal.usable_nodes or _is_too_large(refusal) or too_few:
         return "an excluded node that suits it is back"
     if _is_shut(refusal):
@@ -287,6 +315,8 @@ def _never(refusal: NoFit) -> str:
         if refusal.attempts[0].lacks_memory_most:
             return "More than its nodes have memory for, so waiting does not help."
         return "Larger than any card it may use, so waiting does not help."
+    if refusal.unit is not None:
+        return unit_outlook(refusal.unit)
     return "Waiting does not help."
 
 

@@ -102,8 +102,9 @@ def _revision_of(pod: PodFacts) -> _Revision | None:
 
 
 def _nearby(refusal: NoFit, snapshot: Snapshot) -> Iterator[PodFacts]:
-    """The pods on the nodes of the nearest cards."""
-    for node in dict.fromkeys(attempt.node for attempt in refusal.attempts):
+    """The pods on the nodes of the nearest cards or units."""
+    units = () if refusal.unit is None else (refusal.unit.node,)
+    for node in dict.fromkeys((*units, *(attempt.node for attempt in refusal.attempts))):
         yield from snapshot.nodes[node].pods.values()
 
 

@@ -15,7 +15,6 @@ from shared.kube.gpunodes import gpu_node as read_gpu_node
 from tests.fakes.api import merged
 from tests.fakes.objects import Json
 from webhook.patch import PodPatch
-from webhook.pin import pin
 from webhook.rewrite import rewrite
 
 _SERVER: Final = "server"
@@ -49,15 +48,15 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
     return {**patch.pod, "spec": {**patch.pod["spec"], "nodeName": pod["spec"]["nodeName"]}}, entry.encode()
 
 
-def on_managed_node(pod: Json, holds: list[Json], node: Json, given_node: Json) -> Json:
-    """The pod on a node whose vendor's own resource does the booking: pinned, and with the vendor's resource."""
+def asking_for_units(pod: Json, holds: list[Json], given_node: Json) -> Json:
+    """The pod as it asked for a place on a node whose vendor's own resource does the booking: a unit for each hold."""
+    offered = given_node.get("allocatableExtended") or {}
     vendors = {gpu["index"]: gpu["vendor"] for gpu in given_node["gpus"]}
     resource = names.AMD_GPU if vendors.get(holds[0]["gpu"]) == "amd" else names.NVIDIA_GPU
+    if resource not in offered and names.NVIDIA_GPU_SHARED in offered:
+        resource = names.NVIDIA_GPU_SHARED
     (container,) = pod["spec"]["containers"]
     own = container.get("resources") or {}
     count = {resource: str(len(holds))}
     resources = {kind: {**count, **(own.get(kind) or {})} for kind in ("limits", "requests")}
-    asking = {**pod, "spec": {**pod["spec"], "containers": [{**container, "resources": resources}]}}
-    patch = PodPatch(asking)
-    pin(patch, node_facts(node))
-    return patch.pod
+    return {**pod, "spec": {**pod["spec"], "containers": [{**container, "resources": resources}]}}

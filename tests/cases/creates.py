@@ -56,6 +56,12 @@ class Requests:
             self.retries.append(asyncio.create_task(self._retry(number, step, replica)))
         return answer
 
+    async def booked(self, pod: Json) -> Json:
+        """A pod as the product lets it in; as it was if the product will not have it."""
+        passage = self._passage({"object": {key: value for key, value in pod.items() if key != "status"}}, None)
+        await self.admission.mutate(passage)
+        return pod if passage.refused else {**passage.object, "status": pod["status"]}
+
     async def _create_once(self, number: int, step: Json, replica: str | None) -> Answer:
         timer = _Timer.start()
         passage = self._passage(step, replica)

@@ -24,6 +24,7 @@ _CONFIGURATION: Final = frozenset({
     "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
+_POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ALLOCATABLE: Final = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 _OLD_S: Final = 3600.0
@@ -46,6 +47,10 @@ class World:
         self.agents: dict[str, Agent] = {}
         self.originals: dict[str, Json] = {}
         """Pods by uid as their client sent them, before the product changed them."""
+        self.unbooked: list[tuple[Json, Json, str]] = []
+        """Given pods whose nodes have no agent, with what they asked and their uid: only the running product can say
+        how it would have left them.
+        """
         self.authority: Authority | None = None
         """Who signed the serving pair that the product found, where a case renews it from the same authority."""
         self._nodes = {node["name"]: node for node in case["given"]["nodes"]}
@@ -103,6 +108,7 @@ class World:
         found = {("Pod", pod["name"]) for pod in given["pods"]} | {("Node", node["name"]) for node in given["nodes"]}
         for raw in (*owners_of(self.case["when"]), *(step.get("object") or {} for step in steps_of(self.case["when"]))):
             found.add((str(raw.get("kind")), str((raw.get("metadata") or {}).get("name"))))
+        found |= {("Node", step["node"]) for step in steps_of(self.case["when"]) if "node" in step}
         return found
 
     def all(self, path: str) -> list[Json]:
@@ -200,6 +206,8 @@ class World:
                 self.store.create(place_of_object(raw), raw)
         for volume in self.cluster.get("persistentVolumes") or ():
             self._add_volume(volume)
+        for namespace in self.cluster["optedInNamespaces"] if self.cluster.get("resourceQuota") else ():
+            self._add_quota(namespace, self.cluster["resourceQuota"])
         for node in self.case["given"]["nodes"]:
             self.join(node["name"], node["gpus"])
         for owner in owners_of(self.case["when"]):
@@ -226,7 +234,18 @@ class World:
         labels = {"kubernetes.io/metadata.name": name}
         if name in self.cluster["optedInNamespaces"]:
             labels[names.NAMESPACE_LABEL] = names.MODE_ENABLED
+            if self.cluster.get("podSecurity"):
+                labels[_POD_SECURITY] = self.cluster["podSecurity"]
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        if name in self.cluster["optedInNamespaces"] and self.cluster.get("resourceQuota"):
+            hard = _texts(self.cluster["resourceQuota"])
+            metadata = {"name": "case", "namespace": name}
+            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+            self.put({**quota, "status": {"hard": hard}})
+
+    def _add_quota(self, namespace: str, hard: Json) -> None:
+        metadata = {"name": "quota", "namespace": namespace}
+        self.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")
@@ -247,24 +266,31 @@ class World:
         uid = given.get("uid") or self.new_uid()
         agent = self.agents.get(given.get("node") or "")
         self.originals[uid] = pod
+        if given.get("holds") and agent is None:
+            asking = booked.asking_for_units(pod, given["holds"], self._nodes[given["node"]])
+            self.unbooked.append((given, asking, uid))
+            return
         if given.get("holds"):
-            pod = self._with_its_booking(pod, given, agent)
+            pod = self._with_its_booking(pod, given)
+        self.add_given(given, pod, uid)
+        if agent is not None and given.get("actualGpus"):
+            agent.report_devices(uid, [agent.uuid_at(slot) for slot in given["actualGpus"]])
+            self.look(given["node"])
+
+    def add_given(self, given: Json, pod: Json, uid: str) -> None:
+        """Stores a pod that has existed for a while."""
         stored = self.put(with_defaults(pod), uid)
         since = timestamp(time.time() - _OLD_S)
         times = {"creationTimestamp": since}
         if given.get("deletionTimestamp"):
             times["deletionTimestamp"] = timestamp(time.time())
         self.store.set_metadata(place_of_object(stored), times)
-        if agent is not None and given.get("actualGpus"):
-            agent.report_devices(uid, [agent.uuid_at(slot) for slot in given["actualGpus"]])
-            self.look(given["node"])
 
-    def _with_its_booking(self, pod: Json, given: Json, agent: Agent | None) -> Json:
+    def _with_its_booking(self, pod: Json, given: Json) -> Json:
         node = self.find({"kind": "Node", "name": given["node"]})
         gpu_node = self.find({"kind": "GPUNode", "name": given["node"]})
         assert node is not None
-        if gpu_node is None or agent is None:
-            return booked.on_managed_node(pod, given["holds"], node, self._nodes[given["node"]])
+        assert gpu_node is not None
         reservation = booked.reservation_id(len(self.originals))
         finished = given.get("phase") in {"Succeeded", "Failed"}
         placed, entry = booked.on_own_node(pod, given, node, gpu_node, reservation, int(time.time() - _OLD_S))

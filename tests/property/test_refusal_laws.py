@@ -21,7 +21,9 @@ from shared.core.refusal import Invalid, NoFit
 from shared.core.remedies import with_remedies
 from shared.core.snapshot import NodeState, Snapshot
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.unit.causes_schema import violations
 from tests.unit.core_builders import ask, card, cluster, demand, entry, holder, node
+from tests.unit.units import AMD, GPU, SHARED, SLICE, managed, slices, user
 
 SECRET = "zq-secret-"
 """Begins every name that a caller in `models` must not read."""
@@ -92,19 +94,39 @@ accels = st.sampled_from([{}, {"cuda": (12, 2)}, {"cuda": (13, 0), "rocm": (6, 4
 
 
 @st.composite
+def managed_states(draw: st.DrawFn, name: str) -> NodeState:
+    """A node whose GPUs a vendor's own plugin gives away."""
+    offered = draw(st.dictionaries(st.sampled_from([GPU, AMD, SHARED, SLICE]), st.integers(0, 8), min_size=1))
+    users = [
+        replace(user(f"chat-{number}" if own else f"{SECRET}{number}", held, name), namespace=namespace)
+        for number, (own, held) in enumerate(
+            draw(st.lists(st.tuples(st.booleans(), st.dictionaries(st.sampled_from(list(offered)), st.integers(0, 4)))))
+        )
+        if (namespace := "models" if own else f"{SECRET}team")
+    ]
+    labels = draw(st.sampled_from([{}, {"memory": "23028"}, {"memory": "24576", "replicas": "4"}]))
+    return managed(name, offered, {f"nvidia.com/gpu.{key}": value for key, value in labels.items()}, pods=users)
+
+
+@st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
-    return cluster(*[draw(node_states(name)) for name in draw(st.lists(names, max_size=4, unique=True))])
+    kinds = st.sampled_from([node_states, node_states, managed_states])
+    return cluster(*[draw(draw(kinds)(name)) for name in draw(st.lists(names, max_size=4, unique=True))])
 
 
 @st.composite
 def demands(draw: st.DrawFn) -> Demand:
     amounts = st.sampled_from([1, 6, 20, 80, 5000])
     asks = [
-        ask(draw(amounts), draw(st.sampled_from([1, 1, 2, 64])), f"c{number}")
-        for number in range(draw(st.sampled_from([1, 1, 2, 16])))
+        ask(draw(amounts), draw(st.sampled_from([1, 1, 1, 2, 64])), f"c{number}")
+        for number in range(draw(st.sampled_from([1, 1, 1, 2, 16])))
     ]
     accel = draw(st.sampled_from([None, None, "cuda>=12.4", "cuda 13.1"]))
     wanted = demand(*asks, vendor=Vendor.NVIDIA if accel else draw(st.none() | vendors), accel=accel)
+    if draw(st.sampled_from([True, False, False, False])):
+        return replace(
+            wanted, asks=(), units=(slices(draw(st.sampled_from([SLICE, SHARED])), draw(st.integers(1, 9))),)
+        )
     types = tuple(draw(st.lists(texts.filter(bool), max_size=5)))
     return replace(wanted, only=CardFilter(types=types)) if types else wanted
 
@@ -146,6 +168,7 @@ def keeps_to_the_limits(refusal: NoFit | Invalid) -> None:
     assert 1 <= len(listed) <= 16
     assert all(len(cause.message) <= 500 and len(cause.field) <= 400 for cause in listed)
     assert first.partition(":")[0] == listed[0].reason == refusal.reason
+    assert violations(refusal) == []
 
 
 @settings(max_examples=300, deadline=None)

@@ -6,12 +6,12 @@ The clusters look as clusters do: cloud names, cards of several makers, nodes th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from shared.core.cards import Card, Vendor
 from shared.core.constraints import read_constraints
-from shared.core.demand import REPLACED_RESOURCES, read_pod
+from shared.core.demand import is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.placement import place
 from shared.core.pods import PodFacts, pod_facts
@@ -20,6 +20,7 @@ from shared.core.remedies import with_remedies
 from shared.core.snapshot import NodeState
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.core_builders import cards, cluster, entry, holder, node, pool
+from tests.unit.units import GPU, managed, user
 
 VRAM = "kamiwaza.ai/vram-gb"
 GPUS = "kamiwaza.ai/gpus"
@@ -48,7 +49,7 @@ def refusal_of(pod: PodBuilder, nodes: Sequence[NodeState]) -> Refusal:
     except InvalidRequest as error:
         return Invalid.of(error)
     assert demand is not None
-    constraints = read_constraints(raw, without=REPLACED_RESOURCES.__contains__)
+    constraints = read_constraints(raw, without=is_booked)
     snapshot = cluster(*nodes)
     verdict = place(snapshot, demand, constraints)
     assert isinstance(verdict, NoFit), verdict
@@ -142,6 +143,30 @@ def thousands() -> tuple[NodeState, ...]:
     return tuple(map(_of_thousands, range(5000)))
 
 
+def _eks(name: str, gpus: int, *, used: int, cordoned: bool = False, **labels: str) -> NodeState:
+    """A node of a managed cloud, whose A10Gs NVIDIA's own plugin gives away whole."""
+    pods = [user(f"notebook-{number}", {GPU: 1}, name) for number in range(used)]
+    state = managed(
+        name, {GPU: gpus}, labels, pods=pods, memory="23028", count=str(gpus), product="NVIDIA-A10G", replicas="1"
+    )
+    return replace(state, facts=replace(state.facts, unschedulable=cordoned))
+
+
+@cache
+def managed_thousands() -> tuple[NodeState, ...]:
+    """5,000 nodes of four A10Gs each, all in use; a tenth of them cordoned, a tenth of another pool."""
+    return tuple(
+        _eks(
+            _name(number),
+            4,
+            used=4,
+            cordoned=number % 10 == 7,
+            pool="training" if number % 10 == 9 else "inference",
+        )
+        for number in range(5000)
+    )
+
+
 _OTHERS = _nodes(_A10, _FULL_SPARK, _TAINTED_AMD)
 
 SCENES: Mapping[Reason, Mapping[str, Scene]] = {
@@ -172,6 +197,14 @@ SCENES: Mapping[Reason, Mapping[str, Scene]] = {
         "1-node": Scene(_server("60", memory="4Gi"), _nodes(_SPARK)),
         "3-nodes": Scene(_server("20").annotated(VENDOR, "nvidia"), _nodes(_FULL_SPARK, _CORDONED, _TAINTED_AMD)),
         "5000-nodes": Scene(_server("60", memory="4Gi").selecting(pool="workstations"), thousands),
+    },
+    Reason.SHARING_NOT_CONFIGURED: {
+        "1-node": Scene(_server("6"), _nodes(_eks("eks", 1, used=1))),
+        "3-nodes": Scene(
+            _server("6").annotated(VENDOR, "nvidia"),
+            _nodes(_eks("eks-a", 1, used=1), _eks("eks-b", 4, used=4), _TAINTED_AMD),
+        ),
+        "5000-nodes": Scene(_server("6").selecting(pool="inference"), managed_thousands),
     },
     Reason.INSUFFICIENT_CAPACITY: {
         "1-node": Scene(_server("6"), _nodes(_T4)),

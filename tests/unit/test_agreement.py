@@ -228,7 +228,12 @@ def test_a_share_for_a_container_whose_ask_was_taken_away_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("resource", "words"),
-    [(GPU, "added after"), (names.VRAM, "added after"), (GPUMEM, "added after"), ("nvidia.com/mig-1g.5gb", "not read")],
+    [
+        (GPU, "added after"),
+        (names.VRAM, "added after"),
+        (GPUMEM, "added after"),
+        ("nvidia.com/mig-1g.5gb", "added after"),
+    ],
 )
 @pytest.mark.parametrize("late", [True, False], ids=["late-container", "same-container"])
 def test_a_resource_that_was_added_later_is_refused(resource: str, words: str, late: bool) -> None:
