@@ -15,7 +15,7 @@ from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.filters import Exclusion, load_exclusions, node_exclusions
-from shared.core.holders import holders_of
+from shared.core.holders import holders_of, unit_holders_of
 from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
@@ -110,7 +110,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         partitions_only=bool(right_cards) and not able,
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
-        holders=_holders(snapshot, short.attempts, constraints.namespace),
+        holders=_holders(snapshot, short, constraints.namespace),
         can_wait=can_wait,
     )
 
@@ -356,8 +356,12 @@ def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int) 
     return best
 
 
-def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], namespace: str) -> Holders:
-    """The holders of the nearest card, if it is their shares that are in the way."""
+def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:
+    """The holders of the nearest card, or of the nearest units, if it is they that are in the way."""
+    unit, attempts = short.unit, short.attempts
+    if unit is not None:
+        in_the_way = not (unit.never or unit.has_room)
+        return unit_holders_of(snapshot.nodes[unit.node], unit.resource, namespace) if in_the_way else Holders()
     if not attempts or attempts[0].too_small or not attempts[0].healthy or not attempts[0].short_gb:
         return Holders()
     return holders_of(snapshot.nodes[attempts[0].node], attempts[0].index, namespace)
