@@ -17,7 +17,7 @@ WEBHOOKS ?= 1
 IMAGE ?= placement-operator:0.1.0
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
-CASES ?= tests/cases/open
+CASES ?= tests/cases
 
 define CHECK_PYTHON
 @command -v "$(PYTHON)" >/dev/null || { \
@@ -59,7 +59,7 @@ test: binaries ## Everything that has to pass
 		test -f build/unit.passed && exit $$e2e
 
 .PHONY: unit
-unit: $(STAMP) ## Unit, property and contract tests, with the coverage of the core
+unit: binaries ## Unit, property and contract tests, with the coverage of the core
 	$(BIN)/python -m pytest tests/unit tests/property tests/contract -m "not e2e" \
 		--cov --cov-branch --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
 

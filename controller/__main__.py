@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from controller.certificates import Certificates
 from controller.events import Events
 from controller.ledger_keeper import LedgerKeeper
+from controller.managed_nodes import ManagedNodes
 from controller.placements import Placements
 from controller.reports import Reports
 from controller.waking import Waker
@@ -63,6 +64,7 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 await watches.synced()
                 await reports.listed()
                 term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
+                term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
                 term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
                 term.create_task(Waker(client, cluster, reports, owners, _now).run())
 

@@ -48,7 +48,7 @@ def review_ledger(
         pod = carriers.get(reservation)
         if pod is not None:
             seen.first_seen.pop(reservation, None)
-            if entry.shares != pod.shares or entry.namespace != pod.namespace:
+            if (entry.shares, entry.units, entry.namespace) != (pod.shares, pod.units, pod.namespace):
                 changes[reservation] = entry_of(pod)
         elif reservation in seen.confirmed:
             changes[reservation] = None
@@ -75,13 +75,13 @@ def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
 def entry_of(pod: PodFacts) -> Entry:
     """The entry that stands for a pod that exists."""
     owner = pod.owner.uid if pod.owner is not None else ""
-    return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares)
+    return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
 
 
 def _carriers(pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:
     carriers: dict[str, PodFacts] = {}
     for pod in pods.values():
-        if pod.reservation is None or not pod.shares or not is_id(pod.reservation):
+        if pod.reservation is None or not pod.is_placed or not is_id(pod.reservation):
             continue
         other = carriers.get(pod.reservation)
         if other is None or (pod.created, pod.key) < (other.created, other.key):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from shared.core.pods import PodFacts
+from shared.core.units import describe_units
 
 NO_FIT_ERROR: Final = "NoFitError"
 MOST_PLACEMENTS: Final = 20
@@ -21,7 +22,7 @@ def placement_status(
     `refusals` are those that still stand. `old` is the status so far: a condition keeps its time while it does not
     change.
     """
-    placed = sorted((pod for pod in pods if pod.shares), key=lambda pod: pod.name)
+    placed = sorted((pod for pod in pods if pod.is_placed), key=lambda pod: pod.name)
     newest = max(refusals.values(), key=lambda refusal: str(refusal.get("since", "")), default=None)
     if newest is not None:
         phase = "Failed"
@@ -44,7 +45,9 @@ def placement_status(
 
 
 def card_words(pod: PodFacts) -> str:
-    """Where a pod is, for a column: `t4 gpu-0 6 GB`, `twin gpu-0,1 20 GB each`."""
+    """Where a pod is, for a column: `t4 gpu-0 6 GB`, `twin gpu-0,1 20 GB each`, `eks 1 nvidia.com/gpu`."""
+    if not pod.shares:
+        return f"{pod.node} {describe_units(pod.units)}"
     slots = _equal_slots(pod)
     if slots is not None:
         return f"{pod.node} {slots} {_gb_words(pod)}"
@@ -53,6 +56,8 @@ def card_words(pod: PodFacts) -> str:
 
 def card_phrase(pod: PodFacts) -> str:
     """Where a pod is, within a sentence: `gpu-0 of t4 with 6 GB`, `gpu-0,1 of twin with 20 GB each`."""
+    if not pod.shares:
+        return f"{describe_units(pod.units)} of {pod.node}"
     slots = _equal_slots(pod)
     if slots is not None:
         return f"{slots} of {pod.node} with {_gb_words(pod)}"

@@ -81,7 +81,7 @@ class Placements:
 
     def _pod_changed(self, key: str) -> None:
         pod = self._cluster.pod(key)
-        if pod is not None and pod.shares:
+        if pod is not None and pod.is_placed:
             self._arrivals.add(key)
             return
         self._leave(key)
@@ -183,7 +183,7 @@ class Placements:
         known = {placement.get("pod") for placement in old.get("placements") or ()}
         if len(known) < MOST_PLACEMENTS:
             for pod in sorted(pods, key=lambda pod: pod.name):
-                if pod.shares and pod.name not in known:
+                if pod.is_placed and pod.name not in known:
                     message = f"pod {pod.name} is placed on {card_phrase(pod)}"
                     await self._events.emit(namespace, top, EventType.NORMAL, "Placed", message)
         told = self._told.pop(top.uid, {})

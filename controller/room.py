@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.api import names
 from shared.core.constraints import Constraints, read_constraints
-from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
+from shared.core.demand import Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.placement import Placed, find_place
 from shared.core.pods import PodFacts
@@ -27,7 +27,7 @@ class Needs:
         """The needs of a pod that does not exist yet, or None if it asks for no card or is malformed."""
         try:
             demand = read_pod(pod).demand
-            constraints = read_constraints(pod, without=REPLACED_RESOURCES.__contains__)
+            constraints = read_constraints(pod, without=is_booked)
         except InvalidRequest:
             return None
         return None if demand is None else cls(demand, constraints)
@@ -79,7 +79,11 @@ class _Filled:
             node=placed.node,
             bound=False,
             labels=constraints.labels,
-            requests={**constraints.requests, **{names.card_resource(index): gb for index, gb in placed.booking}},
+            requests={
+                **constraints.requests,
+                **{names.card_resource(index): gb for index, gb in placed.booking},
+                **dict(placed.units),
+            },
             shares=placed.booking,
             host_ports=constraints.host_ports,
             anti_affinity=constraints.pod_anti_affinity,

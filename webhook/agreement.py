@@ -13,27 +13,35 @@ from shared.core.asks import Ask
 from shared.core.card_choice import request_on
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
-from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
-from shared.core.foreign_words import refuse_foreign_words
+from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import Units
 from webhook.devices import DEVICE_VARIABLES, device_variable
+from webhook.later import LATER
 from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
-
-LATER = "let the webhook that adds it run before zz-placement-operator, whose name is last in order on purpose"
+from webhook.unit_agreement import refuse_other_units, units_demand
 
 _Booked: TypeAlias = Mapping[str, Mapping[Card, int]]
 """Container name to the cards it has a share of, in the order of their slots, with the GB."""
 
 
-def refuse_disagreement(pod: Mapping[str, Any], node: str, inventory: Inventory) -> None:
-    """Raises `InvalidRequest` where a pod placed on `node` asks, requests or shows what the placement did not give."""
+def refuse_disagreement(
+    pod: Mapping[str, Any], node: str, inventory: Inventory, units: Units = (), kinds: Sequence[UnitKind] = ()
+) -> None:
+    """Raises `InvalidRequest` where a pod placed on `node` asks, requests or shows what the placement did not give.
+
+    `units` are those that its reservation holds, `kinds` the vendor's resources that book the cards of the node.
+    """
     containers = read_containers(pod)
     booked = _booked(pod, node, inventory)
-    refuse_foreign_words(containers)
-    _refuse_later_asks(containers)
+    _refuse_later_asks(containers, units)
     _refuse_other_devices(containers, booked, inventory.injection)
-    _refuse_other_asks(pod, booked, inventory)
+    if kinds and units and not booked:
+        refuse_other_units(pod, units_demand(pod), kinds)
+    else:
+        _refuse_other_asks(pod, booked, inventory)
 
 
 def _booked(pod: Mapping[str, Any], node: str, inventory: Inventory) -> _Booked:
@@ -52,11 +60,11 @@ def _booked(pod: Mapping[str, Any], node: str, inventory: Inventory) -> _Booked:
     return booked
 
 
-def _refuse_later_asks(containers: Sequence[Container]) -> None:
+def _refuse_later_asks(containers: Sequence[Container], units: Units) -> None:
     """Refuses what a placement takes off a pod and what must have been added after it."""
     for container in containers:
-        for resource in sorted(REPLACED_RESOURCES & container.limits.keys()):
-            if container.limits[resource] != "0":
+        for resource in sorted(container.limits.keys() - dict(units).keys()):
+            if is_booked(resource) and container.limits[resource] != "0":
                 raise InvalidRequest(
                     container.field(resource),
                     container.limits[resource],
@@ -123,13 +131,13 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     annotations = _annotations(pod)
     named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
     concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
-    remembered = _remembered_limits(pod)
+    remembered, variables = _remembered_limits(pod), _remembered_variables(pod)
     spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
     for container in read_containers(pod):
         as_asked = {
             "name": container.name,
             "resources": {"limits": remembered.get(container.name, {})},
-            **_server(container),
+            **_server(container, variables.get(container.name, {})),
         }
         if container.role is not Role.APP:
             policy = "Always" if container.role is Role.SIDECAR else None
@@ -139,12 +147,16 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     return read_pod({"metadata": {"annotations": annotations}, "spec": spec}).demand
 
 
-def _server(container: Container) -> dict[str, Any]:
-    """The part of a container that tells which model server it runs, and on how many cards."""
-    env: list[dict[str, Any]] = [
-        {"name": name, "value": value} for name, value in container.env.items() if name not in DEVICE_VARIABLES
+def _server(container: Container, was: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a container that tells which model server it runs, and on how many cards.
+
+    Variables that select devices may tell their number: those in `was` are read as they were before the placement.
+    """
+    stands = {name: {"name": name, "value": value} for name, value in container.env.items()}
+    stands |= {name: {"name": name, "valueFrom": {}} for name in container.env_from_elsewhere}
+    env = [
+        entry for name, entry in {**stands, **was}.items() if entry is not None and name != names.NVIDIA_VISIBLE_DEVICES
     ]
-    env += [{"name": name, "valueFrom": {}} for name in container.env_from_elsewhere - DEVICE_VARIABLES]
     return {"image": container.image, "command": list(container.command), "args": list(container.args), "env": env}
 
 
@@ -156,6 +168,17 @@ def _remembered_limits(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
             case Change((_, container, "resources", "limits", resource), str(was)) if resource in REPLACED_RESOURCES:
                 limits.setdefault(container, {})[resource] = was
     return limits
+
+
+def _remembered_variables(pod: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Container name to the device variables that the placement set or took from it, as they were; None: not there."""
+    variables: dict[str, dict[str, Any]] = {}
+    for change in read_record(pod).changed:
+        match change:
+            case Change((_, container, "env", variable), was) if variable in DEVICE_VARIABLES:
+                entry = was if isinstance(was, Mapping) and was.get("name") == variable else None
+                variables.setdefault(container, {})[variable] = entry
+    return variables
 
 
 def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:

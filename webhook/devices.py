@@ -58,6 +58,11 @@ def selecting_variables(cards: Sequence[Card], injection: str) -> tuple[str, ...
     return tuple(name for name in _SELECTING.get(cards[0].vendor, ()) if shown is None or name != shown[0])
 
 
+def picking_variables(vendor: Vendor) -> tuple[str, ...]:
+    """The variables by which a program may pick among the cards of a vendor that it sees."""
+    return _SELECTING.get(vendor, ())
+
+
 def selects_within(value: str, cards: Sequence[Card]) -> bool:
     """Whether a choice among cards stays within `cards`, which are numbered from 0 inside the container.
 

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shared.api import names
-from shared.core.containers import mapping, read_containers, texts
+from shared.core.containers import Role, mapping, read_containers, texts
 from shared.core.demand import REPLACED_RESOURCES
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Shares, is_id, merge_shares
+from shared.core.pod_requests import pod_requests
+from shared.core.quantity import QuantityError
+from shared.core.unit_choice import UnitShare
+from shared.core.units import Units, is_unit, units_among
 from webhook.devices import DEVICE_VARIABLES
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import unpin
@@ -73,6 +77,41 @@ def booked_shares(pod: Mapping[str, Any]) -> Shares:
     return merge_shares(share for shares in shares_by_container(pod).values() for share in shares)
 
 
+def booked_units(pod: Mapping[str, Any]) -> Units:
+    """The units of vendor resources that a pod takes from its node. Raises `InvalidRequest`."""
+    spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
+    for container in read_containers(pod):
+        resources = {
+            where: {resource: amount for resource, amount in amounts.items() if is_unit(resource)}
+            for where, amounts in (("limits", container.limits), ("requests", container.requests))
+        }
+        kind = "containers" if container.role is Role.APP else "initContainers"
+        policy = "Always" if container.role is Role.SIDECAR else None
+        spec[kind].append({"name": container.name, "resources": resources, "restartPolicy": policy})
+    try:
+        return units_among(pod_requests(spec))
+    except QuantityError as error:
+        raise InvalidRequest("spec", "{...}", f"holds an amount that is none: {error}", "write quantities") from error
+
+
+def without_defaults(units: Units, booked: Units) -> Units:
+    """`units` without those that a placement takes off a pod and that a LimitRange may have put back: of no resource
+    that is `booked`.
+    """
+    kept = dict(booked)
+    return tuple(unit for unit in units if unit[0] in kept or unit[0] not in REPLACED_RESOURCES)
+
+
+def units_by_container(pod: Mapping[str, Any]) -> tuple[UnitShare, ...]:
+    """The units that the limits of each container name. Raises `InvalidRequest`."""
+    return tuple(
+        UnitShare(container.name, resource, int(amount))
+        for container in read_containers(pod)
+        for resource, amount in sorted(container.limits.items())
+        if is_unit(resource) and amount.isascii() and amount.isdigit() and int(amount)
+    )
+
+
 def strip(patch: PodPatch) -> None:
     """Takes everything off that a placement put on, and puts back what it took, as far as the record tells.
 
@@ -103,6 +142,10 @@ def _restore(patch: PodPatch, path: tuple[str, ...], was: Any) -> None:
             position = _position(patch, kind, name)
             if position is not None and resource in REPLACED_RESOURCES:
                 patch.set(was, "spec", kind, position, "resources", where, resource)
+        case (kind, name, "resources", where, resource) if where in RESOURCE_LISTS and was is None:
+            position = _position(patch, kind, name)
+            if position is not None and is_unit(resource):
+                patch.remove("spec", kind, position, "resources", where, resource)
         case (kind, name, "env", variable) if variable in DEVICE_VARIABLES:
             position = _position(patch, kind, name)
             if position is not None:

@@ -20,7 +20,7 @@ from shared.api import names
 from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.containers import mapping, read_containers, text
-from shared.core.demand import REPLACED_RESOURCES, ReadPod, read_pod
+from shared.core.demand import ReadPod, is_booked, read_pod
 from shared.core.filters import admits_load
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
@@ -31,16 +31,18 @@ from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
 from shared.core.snapshot import NodeState
 from shared.core.system_memory import memory_mib
-from shared.kube.cluster import Cluster
+from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
 from webhook.cautions import cautions
 from webhook.marks import (
     booked_shares,
+    booked_units,
     is_marked,
     refuse_written_shares,
     reservation_of,
     strip,
+    without_defaults,
 )
 from webhook.notices import notices
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
@@ -86,8 +88,9 @@ class Mutator:
         if is_marked(pod):
             read_containers(pod)  # both refuse what is no pod before it is taken apart
             _constraints(pod, request)
-            if await self._is_own_output(request, pod):
-                silence_defaults(patch)
+            located = await self._own_entry(request, pod)
+            if located is not None:
+                silence_defaults(patch, located.entry.units)
                 return Admitted(tuple(patch.ops))
             strip(patch)
         refuse_written_shares(patch.pod)
@@ -126,7 +129,7 @@ class Mutator:
             if request.dry_run:
                 break
             memory = memory_mib(constraints.requests) if state.memory is not None else 0
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory)
+            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory, verdict.units)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
             left = None if replaced is None else self._cluster.locate(replaced)
@@ -152,10 +155,8 @@ class Mutator:
             if asyncio.get_running_loop().time() >= deadline:
                 return Unrecorded("other creates kept taking the room that was found")
         warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
-        notes = notices(self._cluster, constraints, patch.pod, verdict.node)
-        return Admitted(
-            tuple(patch.ops), (*read.warnings, *cautions(patch.pod), *warnings, *notes), reservation, verdict.node
-        )
+        notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
+        return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
 
     async def _leave(self, node: str, reservation: str, deadline: float) -> None:
         """Ends an earlier attempt that the new one replaces on another node; if that fails, it runs out by itself."""
@@ -178,23 +179,24 @@ class Mutator:
             and admits_load(state, constraints, Peers.of(picture, constraints))
         )
 
-    async def _is_own_output(self, request: Request, pod: Mapping[str, Any]) -> bool:
-        """Whether this is a pod that some replica placed a moment ago, reviewed again before it is stored."""
+    async def _own_entry(self, request: Request, pod: Mapping[str, Any]) -> Located | None:
+        """The entry of a pod that some replica placed a moment ago, reviewed again before it is stored; else None."""
         reservation, node = reservation_of(pod), pinned_node(mapping(pod.get("spec"), "spec"))
         if reservation is None or node is None:
-            return False
+            return None
         located = await self._ledger.locate(reservation, node)
         if located is None or self._cluster.carriers(reservation):
-            return False
+            return None
         owner = controller_of(pod)
         entry = located.entry
-        return (
+        is_own = (
             self._unix_time() - entry.since <= ledger_core.UNCONFIRMED_TTL_S
             and entry.namespace == request.namespace
             and entry.owner_hash == ledger_core.owner_hash(owner.uid if owner else "")
-            and entry.shares == booked_shares(pod)
+            and (entry.shares, entry.units) == (booked_shares(pod), without_defaults(booked_units(pod), entry.units))
             and located.node == node
         )
+        return located if is_own else None
 
 
 def _promised(request: Request, pod: Mapping[str, Any], constraints: Constraints) -> PodFacts:
@@ -208,15 +210,16 @@ def _promised(request: Request, pod: Mapping[str, Any], constraints: Constraints
 
 
 def _on_cards(pod: PodFacts, placed: Placed) -> PodFacts:
-    """The promised pod on the node and the cards that were chosen."""
+    """The promised pod on the node, with the cards and units that were chosen."""
     cards = {names.card_resource(index): gb for index, gb in placed.booking}
-    return replace(pod, node=placed.node, shares=placed.booking, requests={**pod.requests, **cards})
+    requests = {**pod.requests, **cards, **dict(placed.units)}
+    return replace(pod, node=placed.node, shares=placed.booking, requests=requests)
 
 
 def _constraints(pod: Mapping[str, Any], request: Request) -> Constraints:
     """Where the pod may go. Raises `InvalidRequest` where it is not what Kubernetes defines."""
     pod_in_namespace = {**pod, "metadata": _metadata(pod, request)}
-    return read_constraints(pod_in_namespace, without=REPLACED_RESOURCES.__contains__)
+    return read_constraints(pod_in_namespace, without=is_booked)
 
 
 def _metadata(pod: Mapping[str, Any], request: Request) -> dict[str, Any]:

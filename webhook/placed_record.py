@@ -14,6 +14,7 @@ import orjson
 
 from shared.api import names
 from shared.core.card_choice import Share
+from shared.core.unit_choice import UnitShare
 
 _RECORD_VERSION: Final = 1
 
@@ -51,9 +52,17 @@ class Record:
     node: str
     shares: tuple[RecordedShare, ...]
     changed: tuple[Change, ...]
+    units: tuple[UnitShare, ...] = ()
 
 
-def write_record(reservation: str, node: str, shares: Sequence[Share], source: str, changed: Sequence[Change]) -> str:
+def write_record(
+    reservation: str,
+    node: str,
+    shares: Sequence[Share],
+    source: str,
+    changed: Sequence[Change],
+    units: Sequence[UnitShare] = (),
+) -> str:
     """The annotation's text."""
     record = {
         "v": _RECORD_VERSION,
@@ -63,6 +72,7 @@ def write_record(reservation: str, node: str, shares: Sequence[Share], source: s
             {"container": share.container, "card": share.card.index, "uuid": share.card.uuid, "gb": share.gb}
             for share in shares
         ],
+        **({"units": [_unit_json(unit) for unit in units]} if units else {}),
         "from": source,
         "changed": [change.as_json() for change in changed],
     }
@@ -79,7 +89,18 @@ def read_record(pod: Mapping[str, Any]) -> Record:
         record = {}
     if not isinstance(record, dict):
         record = {}
-    return Record(str(record.get("node", "")), tuple(_shares(record)), tuple(_changes(record)))
+    return Record(str(record.get("node", "")), tuple(_shares(record)), tuple(_changes(record)), tuple(_units(record)))
+
+
+def _unit_json(unit: UnitShare) -> dict[str, Any]:
+    return {"container": unit.container, "resource": unit.resource, "count": unit.count}
+
+
+def _units(record: Mapping[str, Any]) -> Iterator[UnitShare]:
+    for item in _list(record, "units"):
+        match item:
+            case {"container": str(container), "resource": str(resource), "count": int(count)}:
+                yield UnitShare(container, resource, count)
 
 
 def _shares(record: Mapping[str, Any]) -> Iterator[RecordedShare]:

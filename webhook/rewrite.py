@@ -13,14 +13,17 @@ from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
 from shared.core.containers import Container, mapping, text
 from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, ReadPod
+from shared.core.found import Source
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
+from shared.core.units import Units
 from webhook.devices import NO_DEVICE, device_variable, selecting_variables, selects_within
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
 from webhook.placed_record import Change, read_record, write_record
 from webhook.self_limit import advise_server
+from webhook.unit_rewrite import write_units
 
 
 @dataclass(slots=True)
@@ -44,19 +47,21 @@ def rewrite(
     work = _Rewrite(patch)
     containers = {container.name: container for container in read.containers}
     shares = {ask.container: [s for s in placed.shares if s.container == ask.container] for ask in demand.asks}
-    for ask in demand.asks:
+    for ask in demand.asks if placed.shares else ():
         _book(work, ask.container, shares[ask.container])
         for user in (ask.container, *ask.init_containers):
             _drop_replaced_resources(work, user)
             cards = [share.card for share in shares[ask.container]]
             _show_cards(work, user, cards, state.inventory.injection)
             _check_selection(work, user, cards, state.inventory.injection)
-        _limit_server(work, containers[ask.container], shares[ask.container])
+            _limit_server(work, containers[ask.container], shares[ask.container])
+    write_units(patch, demand, placed, work.changed, work.warnings)
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
         _set_runtime_class(work, runtime_class)
     patch.set(reservation, "metadata", "labels", names.RESERVATION)
-    record = write_record(reservation, placed.node, placed.shares, demand.asks[0].source, work.changed)
+    source = demand.asks[0].source if demand.asks else Source.UNITS
+    record = write_record(reservation, placed.node, placed.shares, source, work.changed, placed.unit_shares)
     patch.set(record, "metadata", "annotations", names.PLACED)
     return tuple(work.warnings)
 
@@ -69,10 +74,11 @@ def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
             _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, NO_DEVICE)
 
 
-def silence_defaults(patch: PodPatch) -> None:
+def silence_defaults(patch: PodPatch, units: Units = ()) -> None:
     """Sets vendor resources to 0 that stand again where the placement took them: a LimitRange puts its defaults back.
 
     They are found when the webhook is called again on its own output, which the API server does after such a change.
+    `units` are those that the pod holds: their resources stay.
     """
     taken = {change.path[:2] for change in read_record(patch.pod).changed if change.path[2:3] == ("resources",)}
     for kind in CONTAINER_LISTS:
@@ -82,7 +88,7 @@ def silence_defaults(patch: PodPatch) -> None:
             if not booked and (kind, container.get("name")) not in taken:
                 continue
             for where in RESOURCE_LISTS:
-                for resource in sorted(FOREIGN_RESOURCES & (resources.get(where) or {}).keys()):
+                for resource in sorted((FOREIGN_RESOURCES - dict(units).keys()) & (resources.get(where) or {}).keys()):
                     patch.set("0", "spec", kind, position, "resources", where, resource)
 
 

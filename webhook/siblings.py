@@ -34,8 +34,14 @@ def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: str
         for other, located in cluster.unseen(pod.namespace, owner_hash(pod.owner.uid)):
             state = changed.get(located.node, snapshot.nodes.get(located.node))
             if other not in {reservation, replaced} and state is not None:
+                entry = located.entry
                 sibling = replace(
-                    pod, key=f"sibling/{other}", node=located.node, shares=located.entry.shares, reservation=other
+                    pod,
+                    key=f"sibling/{other}",
+                    node=located.node,
+                    shares=entry.shares,
+                    requests={**pod.requests, **dict(entry.units)},
+                    reservation=other,
                 )
                 changed[located.node] = state.with_pod(sibling)
     return replace(snapshot, nodes={**snapshot.nodes, **changed}) if changed else snapshot

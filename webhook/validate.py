@@ -17,11 +17,21 @@ from shared.core.owners import controller_of
 from shared.core.pods import pinned_node
 from shared.core.refusal import Invalid
 from shared.core.snapshot import NO_CARDS
+from shared.core.units import Units, describe_units
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
-from webhook.agreement import LATER, refuse_disagreement
-from webhook.marks import booked_shares, is_marked, refuse_written_shares, reservation_of, shares_by_container
+from webhook.agreement import refuse_disagreement
+from webhook.later import LATER
+from webhook.marks import (
+    booked_shares,
+    booked_units,
+    is_marked,
+    refuse_written_shares,
+    reservation_of,
+    shares_by_container,
+    units_by_container,
+)
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.placed_record import read_record
 from webhook.review import Request
@@ -56,7 +66,8 @@ class Validator:
         if reservation is None:
             raise InvalidRequest(_LABEL, "", "is not the id of a reservation", _ASK)
         node = pinned_node(mapping(pod.get("spec"), "spec"))
-        if node is None or not booked:
+        units = booked_units(pod)
+        if node is None or not (booked or units):
             what = "is not pinned to one node" if node is None else "carries no share of a card"
             raise InvalidRequest(
                 _LABEL,
@@ -65,15 +76,20 @@ class Validator:
                 _ASK,
             )
         if request.dry_run:
-            _refuse_other_record(pod, reservation, node)
+            recorded = _refuse_other_record(pod, reservation, node)
         else:
-            await self._refuse_other_entry(request, pod, reservation, node)
-        gpu_node = self._cluster.gpu_node(node)
-        refuse_disagreement(pod, node, gpu_node.inventory if gpu_node else NO_CARDS)
+            recorded = await self._refuse_other_entry(request, pod, reservation, node)
+        gpu_node, state = self._cluster.gpu_node(node), self._cluster.node(node)
+        kinds = state.kinds if state is not None else ()
+        refuse_disagreement(pod, node, gpu_node.inventory if gpu_node else NO_CARDS, recorded, kinds)
+        if units != recorded:
+            raise InvalidRequest(
+                _LABEL, reservation, f"is a reservation of {_units(recorded)}, the pod takes {_units(units)}", _ASK
+            )
         return Admitted(reservation=reservation, node=node)
 
-    async def _refuse_other_entry(self, request: Request, pod: Mapping[str, Any], reservation: str, node: str) -> None:
-        """Refuses a pod that its entry in the ledger does not describe."""
+    async def _refuse_other_entry(self, request: Request, pod: Mapping[str, Any], reservation: str, node: str) -> Units:
+        """Refuses a pod that its entry in the ledger does not describe. The units that the entry holds."""
         located = await self._ledger.locate(reservation, node)
         if located is None:
             raise InvalidRequest(
@@ -92,10 +108,11 @@ class Validator:
             raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
         if self._cluster.carriers(reservation):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of a pod that exists", _ASK)
+        return entry.units
 
 
-def _refuse_other_record(pod: Mapping[str, Any], reservation: str, node: str) -> None:
-    """Refuses the pod of a dry run, which is in no ledger, if its record tells another placement."""
+def _refuse_other_record(pod: Mapping[str, Any], reservation: str, node: str) -> Units:
+    """Refuses the pod of a dry run, which is in no ledger, if its record tells another placement. The units of it."""
     record = read_record(pod)
     if record.node != node:
         raise InvalidRequest(_LABEL, reservation, "does not agree with the pod's node affinity", _ASK)
@@ -105,6 +122,15 @@ def _refuse_other_record(pod: Mapping[str, Any], reservation: str, node: str) ->
     )
     if told != requested:
         raise InvalidRequest(_LABEL, reservation, "does not agree with the shares that the pod requests", _ASK)
+    resources = {unit.resource for unit in record.units}
+    told_units = sorted(record.units, key=str)
+    if told_units != sorted((unit for unit in units_by_container(pod) if unit.resource in resources), key=str):
+        raise InvalidRequest(_LABEL, reservation, "does not agree with the units that the pod requests", _ASK)
+    return tuple(unit for unit in booked_units(pod) if unit[0] in resources)
+
+
+def _units(units: Units) -> str:
+    return describe_units(units) or "no units"
 
 
 def _refuse_unplaced(pod: Mapping[str, Any]) -> None:
@@ -113,8 +139,8 @@ def _refuse_unplaced(pod: Mapping[str, Any]) -> None:
     demand = read_pod(pod).demand
     if demand is not None:
         raise InvalidRequest(
-            demand.asks[0].field,
-            str(demand.asks[0].amount),
+            demand.asks[0].field if demand.asks else demand.units[0].field,
+            str(demand.asks[0].amount if demand.asks else demand.units[0].count),
             "asks for a card, but the pod was not placed: a later webhook added the ask, or took the placement away",
             LATER,
         )

@@ -112,6 +112,7 @@ def inventory(node: NodeSpec) -> Json:
     ]
     versions = {"cuda": node.cuda, "rocm": node.rocm}
     return {
+        "source": "agent",
         "cards": cards,
         "models": describe_models(gpu.model for _, gpu in node.cards()),
         "accelVersions": {runtime: version for runtime, version in versions.items() if version},

@@ -127,6 +127,31 @@ DEFAULT_CLASS: Final = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 
+# Node labels that tell of a vendor's cards.
+GFD_PREFIX: Final = "nvidia.com/gpu."
+GFD_COUNT: Final = "nvidia.com/gpu.count"
+GFD_MEMORY: Final = "nvidia.com/gpu.memory"
+GFD_PRODUCT: Final = "nvidia.com/gpu.product"
+GFD_REPLICAS: Final = "nvidia.com/gpu.replicas"
+GFD_CUDA_VERSION: Final = "nvidia.com/cuda.runtime-version.full"
+GFD_CUDA_PARTS: Final = (
+    ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime-version.minor"),
+    ("nvidia.com/cuda.runtime.major", "nvidia.com/cuda.runtime.minor"),
+)
+GFD_DRIVER_MAJORS: Final = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
+GFD_DRIVER_VERSION: Final = "nvidia.com/cuda.driver-version.full"
+AMD_PREFIXES: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
+AMD_VRAM: Final = "amd.com/gpu.vram"
+AMD_PARTITION: Final = "amd.com/gpu.compute-memory-partition"
+GKE_ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
+GKE_CLIENTS: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+GKE_COUNT: Final = "cloud.google.com/gke-accelerator-count"
+GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
+EKS_GPU_PREFIXES: Final = ("karpenter.k8s.aws/instance-gpu-", "eks.amazonaws.com/instance-gpu-")
+"""Followed by `name`, `manufacturer`, `count` or `memory` (MiB)."""
+AKS_ACCELERATORS: Final = ("kubernetes.azure.com/accelerator", "accelerator")
+"""Their value is the vendor."""
+
 _CARD_RESOURCE = re.compile(re.escape(CARD_RESOURCE_PREFIX) + r"(0|[1-9][0-9]{0,2})\Z")
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from shared.core.unit_kinds import UnitKind
+
 MIB_PER_GB = 1024
 """A GB here is 1024 MiB, the unit nvidia-smi and the engines print."""
 
@@ -98,7 +100,8 @@ class Inventory:
 
     `accel` maps a runtime (`cuda`, `rocm`) to the highest version the node's driver serves. `exclusive` means that a
     card goes to one pod at a time, whatever it asks. `pod_devices` are the slots of the cards that the kubelet says
-    other device plugins gave to a pod, by the pod's uid.
+    other device plugins gave to a pod, by the pod's uid. `kinds` are the vendor's resources that book the cards where
+    no agent of ours runs. `served_by_us` means that the admin has said how the product is to give the cards away.
     """
 
     cards: tuple[Card, ...] = ()
@@ -106,6 +109,8 @@ class Inventory:
     injection: str = "env"
     exclusive: bool = False
     pod_devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    kinds: tuple[UnitKind, ...] = ()
+    served_by_us: bool = False
 
     def card(self, index: int) -> Card | None:
         """The card in slot `index`, if there is one."""

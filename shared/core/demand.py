@@ -4,12 +4,14 @@
 2. The words of HAMi (`nvidia.com/gpumem`) and KAI (`gpu-fraction`).
 3. A vendor's GPU resource alone (`nvidia.com/gpu: 2`): so many whole cards.
 
+MIG slices (`nvidia.com/mig-2g.20gb`) and shared replicas are units of their own beside these.
+
 A wrong value is refused and never read as zero or as a whole card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,13 +22,14 @@ from shared.core.asks import VENDOR_RESOURCES, Ask, VendorCounts, read_asks, ven
 from shared.core.card_filter import CardFilter, filter_words, read_card_filters
 from shared.core.cards import Card, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
-from shared.core.foreign_words import refuse_foreign_words
 from shared.core.found import annotation_field
 from shared.core.hami_words import hami_vendors
 from shared.core.init_containers import fold_init_containers
 from shared.core.invalid import InvalidRequest
 from shared.core.misspelt import refuse_misspelt
 from shared.core.require_cuda import NotUnderstood, required_cuda
+from shared.core.unit_asks import UnitAsk, read_unit_asks
+from shared.core.units import is_unit, vendor_of
 
 FOREIGN_RESOURCES = frozenset({*VENDOR_RESOURCES, *names.HAMI_RESOURCES})
 """Other systems' resources that are read as an ask."""
@@ -35,6 +38,11 @@ REPLACED_RESOURCES = frozenset({names.VRAM, names.GPUS, *FOREIGN_RESOURCES})
 """What a placed pod no longer asks of its node: its shares of cards stand in their place."""
 
 _MOST_SHOWN = 64
+
+
+def is_booked(resource: str) -> bool:
+    """Whether a placement books this resource itself, so that it is none of the node's other resources."""
+    return resource in REPLACED_RESOURCES or is_unit(resource)
 
 
 class Policy(StrEnum):
@@ -49,6 +57,9 @@ class Policy(StrEnum):
 class Demand:
     """Everything a pod asks: GB per card and number of cards by container, vendor, accelerator version, policy, and
     which cards of that vendor only.
+
+    `units` are asks for units of a vendor's resource, which pass through. `own` are the vendor's resources that
+    containers name themselves for cards, with their counts, and `roles` the containers in the order of the pod.
     """
 
     asks: tuple[Ask, ...]
@@ -56,11 +67,14 @@ class Demand:
     accel: Requirement | None = None
     policy: Policy = Policy.BINPACK
     only: CardFilter | None = None
+    units: tuple[UnitAsk, ...] = ()
+    own: tuple[tuple[str, str, int], ...] = ()
+    roles: tuple[tuple[str, Role], ...] = ()
 
     @property
     def cards(self) -> int:
-        """The most cards that one container needs."""
-        return max(ask.count for ask in self.asks)
+        """The most cards, or units of one resource, that one container needs."""
+        return max([*(ask.count for ask in self.asks), *(unit.count for unit in self.units)])
 
     def suits(self, card: Card) -> bool:
         """Whether a card is of a kind that the pod may have, whatever room it has."""
@@ -71,10 +85,11 @@ class Demand:
         return self.only is None or self.only.admits(card)
 
     def __str__(self) -> str:
-        asks = " and ".join(_words(ask, self.vendor) for ask in self.asks)
+        parts = [*(_words(ask, self.vendor) for ask in self.asks), *map(str, self.units)]
+        asks = " and ".join(parts)
         if self.only is None:
             return asks
-        return f"{asks} {self.only}" if len(self.asks) == 1 else f"{asks}, each {self.only}"
+        return f"{asks} {self.only}" if len(parts) == 1 else f"{asks}, each {self.only}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +113,16 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     labels = texts(metadata.get("labels"), "metadata.labels")
     containers = read_containers(pod)
     refuse_misspelt(annotations, labels, containers)
-    refuse_foreign_words(containers)
 
     counts = vendor_counts(containers)
     asks = read_asks(annotations, containers, counts)
-    asking = {ask.container for ask in asks}
-    _refuse_unbooked_devices(containers, asking, counts)
-    hidden = tuple(each.name for each in containers if counts[each.name] and each.name not in asking)
-    if not asks:
+    read_units = read_unit_asks(containers, asks)
+    units = tuple(unit for unit in read_units if unit.count)
+    asking = {ask.container for ask in asks} | {unit.container for unit in units}
+    zero = {unit.container for unit in read_units} | {name for name, count in counts.items() if count}
+    _refuse_unbooked_devices(containers, asking, zero)
+    hidden = tuple(each.name for each in containers if each.name in zero and each.name not in asking)
+    if not asks and not units:
         _refuse_lone_details(annotations)
         return ReadPod(containers, None, hidden)
     named = annotations.get(names.CONTAINER)
@@ -114,11 +131,12 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
         for each in containers
         if each.name not in hidden and (each.name == named if named is not None else each.role is Role.APP)
     ]
-    folded = fold_init_containers(asks, containers, may_carry)
+    folded = fold_init_containers(asks, containers, may_carry) if asks else ()
     accel = _accel(annotations)
     users = asking.union(*(ask.init_containers for ask in folded))
     cuda, warnings = _required_cuda([container for container in containers if container.name in users])
-    vendor = _vendor(annotations, [container for container in containers if container.name in asking], counts, accel)
+    asking_containers = [container for container in containers if container.name in asking]
+    vendor = _vendor(annotations, asking_containers, counts, units, accel)
     if cuda is not None and vendor not in (None, Vendor.NVIDIA):
         warnings.append(f"{names.NVIDIA_REQUIRE_CUDA} is passed over, since the pod asks for {vendor.label} cards")
     elif cuda is not None:
@@ -129,6 +147,9 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
         accel=accel,
         policy=_policy(annotations),
         only=read_card_filters(annotations).get(vendor) if vendor else None,
+        units=units,
+        own=tuple((name, resource, n) for name, count in counts.items() for resource, n in count.items() if n),
+        roles=tuple((each.name, each.role) for each in containers),
     )
     return ReadPod(containers, demand, hidden, tuple(warnings))
 
@@ -137,6 +158,7 @@ def _vendor(
     annotations: Mapping[str, str],
     asking: Iterable[Container],
     counts: VendorCounts,
+    units: Sequence[UnitAsk],
     accel: Requirement | None,
 ) -> Vendor | None:
     """The one vendor that the pod's words mean, or None if any will do. CUDA means NVIDIA, ROCm means AMD.
@@ -164,6 +186,7 @@ def _vendor(
             if count
         ]
         found += hami_vendors(container)
+    found += [(unit.field, str(unit.count), vendor_of(unit.resource)) for unit in units]
     found = found or list(filter_words(annotations))
     for field, text, vendor in found[1:]:
         first_field, first_text, first = found[0]
@@ -227,13 +250,13 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
             )
 
 
-def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], counts: VendorCounts) -> None:
+def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], zero: set[str]) -> None:
     """Refuses a container that would see cards that nothing is booked on.
 
     One that asks, or asks for zero, has the variable set for it; so has an init container of a pod that asks.
     """
     for container in containers:
-        if container.name in asking or counts[container.name] or (asking and container.role is Role.INIT):
+        if container.name in asking or container.name in zero or (asking and container.role is Role.INIT):
             continue
         if container.visible_devices is not None:
             raise InvalidRequest(

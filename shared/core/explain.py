@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from shared.api import names
 from shared.core.cards import CardClass
 from shared.core.refusal import CardAttempt, Holders, Invalid, NodeAttempt, NoFit, Reason, Refusal
+from shared.core.unit_words import unit_advice, unit_cause, unit_outlook, unit_words
 
 FIRST_LINE_LIMIT = 239
 TEXT_LIMIT = 899
@@ -61,7 +62,10 @@ def causes(refusal: Refusal) -> tuple[Cause, ...]:
         Cause(_card_cause(attempt), f"{_card(attempt)} {_state(attempt)}", f"{attempt.node}/{attempt.index}")
         for attempt in refusal.attempts
     ]
-    return (own, *excluded, *cards)[:MOST_CAUSES]
+    units = (
+        [Cause(unit_cause(unit), unit_words(unit), f"{unit.node}/{unit.resource}")] if (unit := refusal.unit) else []
+    )
+    return (own, *excluded, *units, *cards)[:MOST_CAUSES]
 
 
 def _invalid(refusal: Invalid) -> str:
@@ -97,6 +101,8 @@ def _best(refusal: NoFit) -> str:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'and')} cards"
         case Reason.ACCEL_VERSION_UNMET:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {_join(refusal.found, 'or')}"
+    if refusal.resource and refusal.usable_nodes:
+        return _best_units(refusal)
     together = ", but not for all containers at once" if refusal.every_container_alone else ""
     shut = _is_shut(refusal)
     if best := refusal.best_node:
@@ -107,6 +113,14 @@ def _best(refusal: NoFit) -> str:
         card = f"the best {what}, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}"
         return f"{card}, but its node cannot take the pod" if shut else f"{card}{together}"
     return "no node with cards is left" if refusal.excluded else "no node of the cluster has a card"
+
+
+def _best_units(refusal: NoFit) -> str:
+    if refusal.unit is None:
+        return f"no node it may use offers {refusal.resource}"
+    if refusal.every_container_alone:
+        return f"{unit_words(refusal.unit)}, but not for all containers at once"
+    return unit_words(refusal.unit) + (", but its node cannot take the pod" if _is_shut(refusal) else "")
 
 
 def _room(node: NodeAttempt) -> str:
@@ -186,6 +200,8 @@ def _is_shut(refusal: NoFit) -> bool:
     """Whether there are cards with room, on nodes that something else keeps the pod from."""
     if refusal.every_container_alone:
         return False
+    if refusal.unit is not None:
+        return refusal.unit.has_room
     if refusal.best_node:
         return refusal.best_node.fitting >= refusal.count
     return bool(refusal.attempts) and refusal.attempts[0].short_gb == 0
@@ -203,7 +219,12 @@ def _is_out_of_service(refusal: NoFit) -> bool:
 
 def _help(refusal: NoFit) -> str:
     """Whether waiting helps, and what a person can do."""
-    advice = _advice(refusal)
+    about_units = refusal.resource and refusal.usable_nodes and not _is_shut(refusal)
+    advice = unit_advice(refusal) if about_units else _advice(refusal)
+    if refusal.can_wait and refusal.unit is not None and refusal.unit.never:
+        return (
+            f"It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, {advice}."
+        )
     if refusal.can_wait:
         return f"{_soon(refusal)} To be placed sooner, {advice}."
     return f"{_never(refusal)} {_sentence(advice)}"
@@ -231,6 +252,8 @@ def _never(refusal: NoFit) -> str:
         if refusal.attempts[0].lacks_memory:
             return "More than its nodes have memory for, so waiting does not help."
         return "Larger than any card it may use, so waiting does not help."
+    if refusal.unit is not None:
+        return unit_outlook(refusal.unit)
     return "Waiting does not help."
 
 

@@ -24,6 +24,7 @@ class Source(StrEnum):
     HAMI = "hami"
     KAI = "kai"
     VENDOR_COUNT = "vendor-count"
+    UNITS = "vendor-units"
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,17 +96,16 @@ def unified_budget_gb(system_mib: int, gtt_mib: int | None = None) -> int:
     """Whole GB of a pool that may be promised: the system's memory less the reserve, as far as the graphics part may
     address it.
     """
-    return budget_gb(_pool_mib(system_mib, gtt_mib))
+    return budget_gb(max(0, _least(system_mib - SYSTEM_RESERVE_MIB, gtt_mib)))
 
 
-def _pool_mib(system_mib: int, *bounds: int | None) -> int:
-    return max(0, min([system_mib - SYSTEM_RESERVE_MIB, *(bound for bound in bounds if bound is not None)]))
+def _least(mib: int, *bounds: int | None) -> int:
+    return min([mib, *(bound for bound in bounds if bound is not None)])
 
 
 def _card(card: MeasuredCard, system_mib: int) -> dict[str, Any]:
-    card_class, memory_mib = _memory(card, system_mib)
-    budget = budget_gb(memory_mib)
-    if not memory_mib and card_class is not CardClass.UNIFIED:
+    card_class, memory_mib, budget = _memory(card, system_mib)
+    if not memory_mib:
         budget = card.declared_gb or 0
     published = _published(card.slot, card.uuid, card.model, card, card_class, memory_mib, budget)
     if card.mig:
@@ -118,18 +117,19 @@ def _card(card: MeasuredCard, system_mib: int) -> dict[str, Any]:
     return published
 
 
-def _memory(card: MeasuredCard, system_mib: int) -> tuple[CardClass, int]:
-    """How a card's memory may be shared, and how much of it there is."""
+def _memory(card: MeasuredCard, system_mib: int) -> tuple[CardClass, int, int]:
+    """How a card's memory may be shared, how many MiB an engine sees of it, and the GB that may be promised."""
     if not card.unified:
-        return CardClass.DISCRETE, card.memory_mib or card.hbm_mib or 0
+        own_mib = card.memory_mib or card.hbm_mib or 0
+        return CardClass.DISCRETE, own_mib, budget_gb(own_mib)
     if card.onlined and card.hbm_mib:
-        return CardClass.UNIFIED, card.hbm_mib
-    pool_mib = _pool_mib(system_mib, card.gtt_mib, card.memory_mib)
-    carve_out_mib = card.carve_out_mib or 0
+        return CardClass.UNIFIED, card.hbm_mib, budget_gb(card.hbm_mib)
+    seen_mib = _least(system_mib, card.gtt_mib, card.memory_mib)
+    budget = unified_budget_gb(system_mib, seen_mib)
     # Memory that the firmware took at boot is not the system's any more: such a part is a card like any other.
-    if carve_out_mib and carve_out_mib >= pool_mib:
-        return CardClass.DISCRETE, carve_out_mib
-    return CardClass.UNIFIED, pool_mib
+    if card.carve_out_mib and budget_gb(card.carve_out_mib) >= budget:
+        return CardClass.DISCRETE, card.carve_out_mib, budget_gb(card.carve_out_mib)
+    return CardClass.UNIFIED, seen_mib, budget
 
 
 def _partition(card: MeasuredCard, partition: MeasuredPartition) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 On the wire it is `GPUNode.status.reservations`, a map from reservation id to a short text,
 `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`, with `;<MiB>` at its end where the pod's own memory
-request matters to others (see `Entry`). A text costs a third of what an object does in a write, and a map keyed by id
-lets one entry be added or removed by a merge patch.
+request matters to others (see `Entry`). Units of a vendor's resource stand among the shares as `nvidia.com/gpu=1`. A
+text costs a third of what an object does in a write, and a map keyed by id lets one entry be added or removed by a
+merge patch.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shared.core.cards import Card
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import Units, add_units, spread_units
 
 Shares: TypeAlias = tuple[tuple[int, int], ...]
 """GB by slot, one pair a card, in the order of the slots."""
@@ -27,8 +30,10 @@ ID_LENGTH = 10
 
 _ID = re.compile(r"[a-z2-7]{10}\Z")
 _SHARE = r"[0-9]{1,3}:[0-9]{1,9}"
+_UNIT = r"[a-z0-9.-]{1,63}/[A-Za-z0-9._-]{1,63}=[0-9]{1,5}"
+_HELD = rf"(?:{_SHARE}|{_UNIT})"
 _ENTRY = re.compile(
-    rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_SHARE}(?:,{_SHARE})*)(?:;([0-9]{{1,12}}))?\Z"
+    rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_HELD}(?:,{_HELD})*)(?:;([0-9]{{1,12}}))?\Z"
 )
 
 
@@ -38,7 +43,7 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One pod's reservation: who asked, when it was written (unix seconds), and its GB by slot.
+    """One pod's reservation: who asked, when it was written (unix seconds), GB by slot, units by resource.
 
     `memory_mib` is what the pod requests of its node's memory, where its card is backed by that memory: until the pod
     is seen, nobody else could know.
@@ -49,12 +54,13 @@ class Entry:
     since: int
     shares: Shares
     memory_mib: int = 0
+    units: Units = ()
 
     def encode(self) -> str:
         """The text of this entry in `GPUNode.status.reservations`."""
-        cards = ",".join(f"{index}:{gb}" for index, gb in self.shares)
+        held = [f"{index}:{gb}" for index, gb in self.shares] + [f"{name}={count}" for name, count in self.units]
         memory = f";{self.memory_mib}" if self.memory_mib else ""
-        return f"{self.namespace}/{self.owner_hash};{self.since};{cards}{memory}"
+        return f"{self.namespace}/{self.owner_hash};{self.since};{','.join(held)}{memory}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +80,26 @@ def decode(text: str) -> Entry:
     if match is None:
         raise LedgerError(f"not a reservation: {text!r}; the form is <namespace>/<hash>;<unix seconds>;<slot>:<GB>,...")
     shares: dict[int, int] = {}
-    for pair in match[4].split(","):
-        index, gb = pair.split(":")
+    units: dict[str, int] = {}
+    for held in match[4].split(","):
+        resource, is_units, count = held.partition("=")
+        if is_units:
+            if resource in units:
+                raise LedgerError(f"not a reservation: {text!r} names {resource} twice")
+            units[resource] = int(count)
+            continue
+        index, gb = held.split(":")
         if int(index) in shares:
             raise LedgerError(f"not a reservation: {text!r} names card {index} twice")
         shares[int(index)] = int(gb)
-    return Entry(match[1], match[2], int(match[3]), tuple(sorted(shares.items())), int(match[5] or 0))
+    return Entry(
+        match[1],
+        match[2],
+        int(match[3]),
+        tuple(sorted(shares.items())),
+        int(match[5] or 0),
+        tuple(sorted(units.items())),
+    )
 
 
 def decode_all(reservations: Mapping[str, str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
@@ -112,9 +132,13 @@ def merge_shares(shares: Iterable[tuple[int, int]]) -> Shares:
     return tuple(sorted(total.items()))
 
 
-def summarise(cards: Iterable[Card], entries: Mapping[str, Entry]) -> Summary:
-    """The sums over `cards` with `entries` booked on them. A card that may not be used has nothing free."""
-    reserved: dict[int, int] = {}
+def summarise(cards: Iterable[Card], entries: Mapping[str, Entry], kinds: Iterable[UnitKind] = ()) -> Summary:
+    """The sums over `cards` with `entries` booked on them. A card that may not be used has nothing free.
+
+    `kinds` are the vendor's resources that book the cards, if the product's own do not.
+    """
+    cards = tuple(cards)
+    reserved = spread_units(cards, kinds, dict(add_units(*(entry.units for entry in entries.values()))))
     for entry in entries.values():
         for index, gb in entry.shares:
             reserved[index] = reserved.get(index, 0) + gb

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from shared.api import names
 from shared.core.accel import spell
 from shared.core.asks import Ask
-from shared.core.card_choice import CardSearch, accel_met, request_on
+from shared.core.card_choice import accel_met, request_on
 from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.filters import Exclusion, node_exclusions
+from shared.core.filters import Exclusion, load_exclusions, node_exclusions
 from shared.core.holders import holders_of
+from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
@@ -28,6 +29,16 @@ from shared.core.special_cards import (
     rooms_on,
     suits,
 )
+from shared.core.unit_nofit import (
+    has_units_for,
+    lacks_sharing,
+    nearest_kind,
+    nearest_units,
+    scarce_units,
+    size_unknown,
+    vendors_of_kinds,
+    wanted_resource,
+)
 
 _PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
@@ -39,7 +50,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     A node is usable if nothing about the node itself keeps the pod away (readiness, cordon, taints, selectors). Vendor
     and version are judged over usable nodes only; what runs there (cpu, ports, affinity) counts as lack of capacity.
     """
-    with_cards = sorted((state for state in snapshot if state.inventory.cards), key=lambda state: state.name)
+    with_cards = sorted((state for state in snapshot if offers_anything(state)), key=lambda state: state.name)
     out = _Excluded()
     usable: list[NodeState] = []
     lasting: list[NodeState] = []
@@ -47,7 +58,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         reasons = node_exclusions(state.facts, constraints)
         if _PASSING.issuperset(reasons):
             lasting.append(state)
-        if not out.count(state, (*reasons, *_unsupported(state))):
+        if not out.count(state, (*reasons, *_unsupported(state, demand))):
             usable.append(state)
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
@@ -85,33 +96,68 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             out.count(state, [f"without {demand.accel}"])
     right_cards = [state for state in right_version if not out.count(state, _without_its_choice(state, demand))]
 
-    able = [state for state in right_cards if not out.count(state, only_partitions(state, demand))]
-    open_nodes = [state for state in able if not out.count(state, closing_reasons(state, demand, constraints, peers))]
+    able = [state for state in right_cards if not out.count(state, _unable(state, demand))]
+    open_nodes = [state for state in able if not out.count(state, _closed(state, demand, constraints, peers))]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
-    considered = open_nodes or able
-    own = constraints.requests.get(names.MEMORY, 0)
-    ask, alone = _hardest(considered, demand, own)
-    every_container_alone = alone and bool(open_nodes)
-    best_node = _best_node(considered, ask, demand, own) if ask.count > 1 else None
-    attempts = _attempts(considered, ask, demand, own, best_node)
-    memory = is_memory_the_matter(able, demand, attempts, every_container_alone=every_container_alone)
-    return NoFit(
-        _shortage(ask, memory=memory),
-        _asked(demand),
-        ask.count,
-        every_container_alone=every_container_alone,
-        attempts=attempts,
-        best_node=best_node,
+    short = _shortage(open_nodes or able, open_nodes, able, demand, constraints.requests.get(names.MEMORY, 0))
+    return replace(
+        short,
         usable_nodes=len(able),
         excluded_nodes=len(out.nodes),
         excluded=out.facts(),
-        unsupported=bool(with_cards) and all(map(_unsupported, with_cards)),
+        unsupported=bool(with_cards) and all(_unsupported(state, demand) for state in with_cards),
         undeclared=_undeclared(lasting, demand),
         partitions_only=bool(right_cards) and not able,
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
-        holders=_holders(snapshot, attempts, constraints.namespace),
+        holders=_holders(snapshot, short.attempts, constraints.namespace),
         can_wait=can_wait,
+    )
+
+
+def _shortage(
+    considered: Sequence[NodeState],
+    open_nodes: Sequence[NodeState],
+    able: Sequence[NodeState],
+    demand: Demand,
+    own: int,
+) -> NoFit:
+    """What is short on the nodes that are left: cards, before the memory that pools give away, before everything else.
+
+    `own` are the bytes that the pod requests of its node's memory.
+    """
+    scarce = scarce_units(considered, demand)
+    if scarce is not None:
+        count = max(unit.count for unit in demand.units if unit.resource == scarce[0])
+        reason = Reason.INSUFFICIENT_GPU_COUNT if count > 1 else Reason.INSUFFICIENT_CAPACITY
+        return NoFit(reason, _asked(demand), count, unit=nearest_units(considered, *scarce), resource=scarce[0])
+    ask, alone = _hardest(considered, demand, own)
+    every_container_alone = alone and bool(open_nodes)
+    with_shares = [state for state in considered if not state.kinds]
+    best_node = _best_node(with_shares, ask, demand, own) if ask.count > 1 else None
+    attempts = _attempts(with_shares, ask, demand, own, best_node)
+    unit = nearest_kind(considered, ask, demand)
+    if unit is not None and (attempts or best_node) and (unit.never or not (attempts and attempts[0].too_small)):
+        unit = None  # a card is nearer
+    resource = unit.resource if unit is not None else ""
+    if unit is None and not attempts and best_node is None:
+        resource = wanted_resource(ask, demand)
+    reason = Reason.INSUFFICIENT_CAPACITY
+    if ask.count > 1:
+        reason = Reason.INSUFFICIENT_GPU_COUNT
+    elif is_memory_the_matter(able, demand, attempts, every_container_alone=every_container_alone):
+        reason = Reason.INSUFFICIENT_SYSTEM_MEMORY
+    elif lacks_sharing(open_nodes, ask, demand, own):
+        reason = Reason.SHARING_NOT_CONFIGURED
+    return NoFit(
+        reason,
+        _asked(demand),
+        ask.count,
+        every_container_alone=every_container_alone,
+        attempts=attempts if unit is None else (),
+        best_node=best_node if unit is None else None,
+        unit=unit,
+        resource=resource,
     )
 
 
@@ -142,28 +188,48 @@ def _asked(demand: Demand) -> str:
     return f"{demand} with {demand.accel}" if demand.accel else str(demand)
 
 
-def _shortage(ask: Ask, *, memory: bool) -> Reason:
-    """What there is too little of: cards, before the memory that pools give away, before everything else."""
-    if ask.count > 1:
-        return Reason.INSUFFICIENT_GPU_COUNT
-    return Reason.INSUFFICIENT_SYSTEM_MEMORY if memory else Reason.INSUFFICIENT_CAPACITY
+def _unable(state: NodeState, demand: Demand) -> Sequence[str]:
+    """Why a node's cards, or its vendor's units, serve the demand in no way; empty if they do."""
+    if label := size_unknown(state, demand):
+        return [f"with GPUs of unknown size (no label {label})"]
+    return () if _gives_units(state, demand) else only_partitions(state, demand)
+
+
+def _closed(state: NodeState, demand: Demand, constraints: Constraints, peers: Peers) -> Sequence[Exclusion | str]:
+    """What keeps the pod from a node because of the pods there; empty if nothing does."""
+    if _gives_units(state, demand):
+        return load_exclusions(state, constraints, peers)
+    return closing_reasons(state, demand, constraints, peers)
+
+
+def _gives_units(state: NodeState, demand: Demand) -> bool:
+    """Whether a node would serve the demand without any share of its cards."""
+    return bool(state.kinds) or not demand.asks
 
 
 def _undeclared(states: Iterable[NodeState], demand: Demand) -> str | None:
     """The first node with a card that the demand may have and whose size nobody tells."""
     for state in states:
+        if state.kinds:
+            continue
         if any(card.is_of_unknown_size and demand.suits(card) for card in state.inventory.cards):
             return state.name
     return None
 
 
-def _unsupported(state: NodeState) -> Sequence[str]:
-    """Why this version gives no card of a node away, whatever is asked; empty if it would give one."""
+def _unsupported(state: NodeState, demand: Demand) -> Sequence[str]:
+    """Why this version gives no card of a node away, whatever is asked; empty if it would give one, or units."""
+    if _gives_units(state, demand):
+        return ()
     words = {card.unsupported for card in state.inventory.cards}
     return () if None in words else sorted(filter(None, words))
 
 
 def _has_cards(state: NodeState, demand: Demand) -> bool:
+    if state.kinds:
+        return has_units_for(state, demand)
+    if not demand.asks:
+        return any(demand.suits(card) for card in state.inventory.cards)
     return any(suits(card, demand) for card in state.inventory.cards)
 
 
@@ -192,7 +258,10 @@ class _Needs:
 
 def _vendors(states: Iterable[NodeState]) -> tuple[str, ...]:
     return tuple(
-        sorted({card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported})
+        sorted(
+            {card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported}
+            | {vendor.label for state in states for vendor in vendors_of_kinds(state)}
+        )
     )
 
 
@@ -225,8 +294,8 @@ def _hardest(states: Sequence[NodeState], demand: Demand, own: int) -> tuple[Ask
 
     asks = sorted(demand.asks, key=need, reverse=True)
     for ask in asks:
-        search = CardSearch(replace(demand, asks=(ask,)), own)
-        if not any(state.largest_free_gb >= ask.least_gb and search.choose(state) for state in states):
+        search = NodeSearch(replace(demand, asks=(ask,), units=()), own)
+        if not any((state.kinds or state.largest_free_gb >= ask.least_gb) and search.choose(state) for state in states):
             return ask, False
     return asks[0], True
 
@@ -299,7 +368,7 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
 
     True as well where the search for cards gave up: a pod that waits in vain is better than one that is never tried.
     """
-    search = CardSearch(demand, constraints.requests.get(names.MEMORY, 0))
+    search = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
     in_vain: set[Hashable] = set()
     for state in states:
         # Nodes are bought by the dozen: what one cannot hold when it is empty, its like cannot either.
@@ -311,6 +380,8 @@ def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: C
                 (card.vendor, card.budget_gb, card.card_class, card.unsupported, demand.admits(card))
                 for card in inventory.cards
             ),
+            state.kinds,
+            units_offered(state.facts.allocatable),
         )
         if kind in in_vain or not accel_met(state.inventory, demand):
             continue

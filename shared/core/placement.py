@@ -13,25 +13,33 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shared.api import names
-from shared.core.card_choice import CardSearch, Share, accel_met
+from shared.core.card_choice import Share, accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
 from shared.core.filters import admits_load, admits_node
 from shared.core.ledger import Shares, merge_shares
+from shared.core.node_choice import NodeSearch, offers_anything
 from shared.core.nofit import explain_no_fit
 from shared.core.peers import Peers
 from shared.core.ranking import preferred_first
 from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.system_memory import BYTES_PER_MIB
+from shared.core.unit_choice import UnitShare, effective_units
+from shared.core.units import Units
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The node and the cards a pod gets."""
+    """The node and what a pod gets there: shares of cards, and units of vendor resources.
+
+    `units` are what the `unit_shares` of its containers take from the node by the scheduler's counting rule.
+    """
 
     node: str
     shares: tuple[Share, ...]
+    unit_shares: tuple[UnitShare, ...] = ()
+    units: Units = ()
 
     @property
     def booking(self) -> Shares:
@@ -61,44 +69,50 @@ def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> 
     return _find(snapshot, demand, constraints, Peers.of(snapshot, constraints))
 
 
-def fits(state: NodeState, booking: Shares, memory_mib: int = 0) -> bool:
-    """Whether the cards of `booking` still have room on a node whose state has changed since the choice.
+def fits(state: NodeState, booking: Shares, memory_mib: int = 0, units: Units = ()) -> bool:
+    """Whether a node whose state has changed since the choice still has room for shares of its cards and for units.
 
     `memory_mib` is what the pods of the booking request of the node's memory, which some cards are backed by.
     """
     free = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True))
     if any(gb > free.get(index, 0) for index, gb in booking):
         return False
+    if any(count > state.free_units(resource) for resource, count in units):
+        return False
     return state.memory is None or state.memory.suffices(booking, memory_mib * BYTES_PER_MIB)
 
 
 def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> Placed | None:
-    search = CardSearch(demand, constraints.requests.get(names.MEMORY, 0))
+    search = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
     usable = (
         state
         for state in _roomy(snapshot, demand)
         if admits_node(state.facts, constraints) and admits_load(state, constraints, peers)
     )
     for state in preferred_first(usable, snapshot, constraints):
-        shares = search.choose(state)
-        if shares is not None:
-            return Placed(state.name, shares)
+        given = search.choose(state)
+        if given is not None:
+            units = effective_units(demand, given.unit_shares) if given.unit_shares else ()
+            return Placed(state.name, given.shares, given.unit_shares, units)
     return None
 
 
 def _roomy(snapshot: Snapshot, demand: Demand) -> Iterator[NodeState]:
     """Nodes that have room as far as sums tell, best first."""
     sign = -1 if demand.policy is Policy.SPREAD else 1
-    cards = demand.cards
-    largest = max(ask.least_gb for ask in demand.asks)
+    cards = max((ask.count for ask in demand.asks), default=0)
+    largest = max((ask.least_gb for ask in demand.asks), default=0)
     together = sum(ask.least_gb * ask.count for ask in demand.asks)
     # A heap: the first few are all that is needed as a rule, and sorting thousands is not.
     roomy = [
         (sign * state.total_free_gb, state.name)
         for state in snapshot
-        if state.largest_free_gb >= largest
-        and state.total_free_gb >= together
-        and len(state.free_gb) >= cards
+        if (
+            # Units are counted, not measured, so sums of GB say nothing of them.
+            state.kinds
+            or (state.largest_free_gb >= largest and state.total_free_gb >= together and len(state.free_gb) >= cards)
+        )
+        and offers_anything(state)
         and accel_met(state.inventory, demand)
     ]
     heapq.heapify(roomy)

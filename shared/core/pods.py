@@ -11,6 +11,7 @@ from shared.api import names
 from shared.core.affinity_terms import PodAffinityTerm, read_pod_affinity_terms
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.pod_requests import is_sidecar, pod_requests
+from shared.core.units import Units, units_among
 
 Raw: TypeAlias = Mapping[str, Any]
 """JSON of a Kubernetes object as the API server sends it."""
@@ -54,6 +55,16 @@ class PodFacts:
     running: bool = False
     claims: tuple[str, ...] = ()
     """The volume claims that it uses, by name."""
+
+    @property
+    def units(self) -> Units:
+        """The units of vendor resources among its requests."""
+        return units_among(self.requests)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it holds something that a placement gave it: a share of a card, or units and a reservation's id."""
+        return bool(self.shares) or (self.reservation is not None and bool(self.units))
 
 
 def pod_facts(raw: Raw) -> PodFacts | None:

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     ACCEL_VERSION_UNMET = "accel_version_unmet"
     INSUFFICIENT_GPU_COUNT = "insufficient_gpu_count"
     INSUFFICIENT_SYSTEM_MEMORY = "insufficient_system_memory"
+    SHARING_NOT_CONFIGURED = "sharing_not_configured"
     INSUFFICIENT_CAPACITY = "insufficient_capacity"
 
 
@@ -74,6 +75,43 @@ class CardAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitAttempt:
+    """A vendor's resource on one node that was looked at: `need` units were asked, `free` of its `total` are free.
+
+    `need_gb` is what each unit has to hold, None if any size would do, and `gb` what it holds, None if that is unknown.
+    `parts` says that a unit is a part of a card where cards of their own were asked.
+    """
+
+    node: str
+    resource: str
+    need: int
+    free: int
+    total: int
+    need_gb: int | None = None
+    gb: int | None = None
+    parts: bool = False
+
+    @property
+    def too_small(self) -> bool:
+        """Whether a unit would not do even if all were free."""
+        return self.need_gb is not None and self.gb is not None and self.need_gb > self.gb
+
+    @property
+    def need_gb_missing(self) -> int:
+        """GB that a unit has less than is asked."""
+        return max(0, (self.need_gb or 0) - (self.gb or 0))
+
+    @property
+    def never(self) -> bool:
+        """Whether it would not do if nothing else ran there."""
+        return self.too_small or self.parts or self.need > self.total
+
+    @property
+    def has_room(self) -> bool:
+        return not self.never and self.need <= self.free
+
+
+@dataclass(frozen=True, slots=True)
 class NodeAttempt:
     """The node that came nearest to giving N cards: `fitting` of its `cards` have room."""
 
@@ -113,7 +151,8 @@ class NoFit:
     that is placed, `partitions_only` that all that is left are partitions, which serve no such ask, `misnamed` that
     `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own choice of types or UUIDs left no
     card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
-    would fit once memory is freed, a card recovers or a node returns.
+    would fit once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is
+    short, where that is nearer than any card, and `unit` the nearest offer of it.
     """
 
     reason: Reason
@@ -131,6 +170,8 @@ class NoFit:
     partitions_only: bool = False
     misnamed: bool = False
     narrowed: bool = False
+    unit: UnitAttempt | None = None
+    resource: str = ""
     holders: Holders = Holders()
     can_wait: bool = False
 

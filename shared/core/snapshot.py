@@ -6,7 +6,7 @@ that runs without awaiting sees one consistent picture and nothing is copied for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.core.cards import Card, Inventory
@@ -15,6 +15,8 @@ from shared.core.ledger import Entry
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import is_partition, kinds_of, spread_units
 from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
@@ -43,6 +45,10 @@ class NodeState:
     largest_free_gb: int = 0
     repelling: tuple[PodFacts, ...] = ()
     """The pods with a required anti-affinity, which concerns pods that come later too."""
+    kinds: tuple[UnitKind, ...] = ()
+    """The vendor's resources that book the cards; empty where the product's own do. `requested` counts their units."""
+    cards_in_shares: int = 0
+    """How many cards have shares on them, whatever books the cards now."""
 
     @classmethod
     def of(
@@ -56,11 +62,23 @@ class NodeState:
         ledger = ledger or {}
         pods = pods or {}
         used = _used_gb(ledger, pods)
-        for _, card, gb in device_use(inventory, pods):
-            used[card.index] = used.get(card.index, 0) + gb
-        free = tuple(_free_gb(card, used.get(card.index, 0), inventory) for card in inventory.cards)
-        requested = _requested(pods)
-        memory = SystemMemory.of(inventory.cards, facts.allocatable, requested, ledger, pods, used)
+        cards_in_shares = sum(1 for gb in used.values() if gb)
+        requested = _requested(ledger, pods)
+        kinds = kinds_of(
+            inventory,
+            facts.allocatable,
+            lambda resource: any(pod.bound and pod.requests.get(resource) for pod in pods.values()),
+        )
+        memory = None
+        if kinds:
+            for index, gb in spread_units(inventory.cards, kinds, requested).items():
+                used[index] = max(used.get(index, 0), gb)
+        else:
+            for _, card, gb in device_use(inventory, pods):
+                used[card.index] = used.get(card.index, 0) + gb
+            memory = SystemMemory.of(inventory.cards, facts.allocatable, requested, ledger, pods, used)
+        exclusive = inventory.exclusive and not kinds
+        free = tuple(_free_gb(card, used.get(card.index, 0), exclusive=exclusive) for card in inventory.cards)
         room = free
         if memory is not None:
             room = tuple(memory.room_gb(card, gb) for card, gb in zip(inventory.cards, free, strict=True))
@@ -76,6 +94,8 @@ class NodeState:
             total_free_gb=sum(room),
             largest_free_gb=max(room, default=0),
             repelling=tuple(pod for pod in pods.values() if pod.anti_affinity),
+            kinds=kinds,
+            cards_in_shares=cards_in_shares,
         )
 
     @property
@@ -88,10 +108,17 @@ class NodeState:
         cards = tuple(replace(card, healthy=True, foreign_gb=0) for card in self.inventory.cards)
         return NodeState.of(self.facts, replace(self.inventory, cards=cards))
 
+    def free_units(self, resource: str) -> int:
+        """Units of a vendor's resource that no pod has and no reservation holds."""
+        free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
+        if self.cards_in_shares and not is_partition(resource):
+            free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
+        return max(0, free)
+
     def with_facts(self, facts: NodeFacts) -> NodeState:
-        if self.memory is not None:
-            return NodeState.of(facts, self.inventory, self.ledger, self.pods)
-        return replace(self, facts=facts)
+        if facts.allocatable == self.facts.allocatable:
+            return replace(self, facts=facts)
+        return NodeState.of(facts, self.inventory, self.ledger, self.pods)
 
     def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
         return NodeState.of(self.facts, inventory, ledger, self.pods)
@@ -132,33 +159,58 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
     pods that carry one id the entry stands for the older.
     """
     used: dict[int, int] = {}
-    recorded: dict[str, dict[int, int]] = {}
-    holding = (pod for pod in pods.values() if pod.shares)
-    for pod in sorted(holding, key=lambda pod: (pod.created, pod.key)):
-        if pod.reservation is not None and pod.reservation in ledger and pod.reservation not in recorded:
-            recorded[pod.reservation] = dict(pod.shares)
+    carriers: dict[str, PodFacts] = {}
+    for pod in pods.values():
+        if not pod.shares:
             continue
-        for index, gb in pod.shares:
-            used[index] = used.get(index, 0) + gb
+        counted: PodFacts | None = pod
+        if pod.reservation is not None and pod.reservation in ledger:
+            other = carriers.get(pod.reservation)
+            older = pod if other is None else min(pod, other, key=lambda each: (each.created, each.key))
+            carriers[pod.reservation], counted = older, (other if older is pod else pod)
+        if counted is not None:
+            _add(used, counted.shares)
     for reservation, entry in ledger.items():
-        shares = dict(entry.shares)
-        for index, gb in recorded.get(reservation, {}).items():
-            shares[index] = max(shares.get(index, 0), gb)
-        for index, gb in shares.items():
-            used[index] = used.get(index, 0) + gb
+        carrier = carriers.get(reservation)
+        if carrier is None or carrier.shares == entry.shares:
+            _add(used, entry.shares)
+        else:
+            larger = dict(entry.shares)
+            for index, gb in carrier.shares:
+                larger[index] = max(larger.get(index, 0), gb)
+            _add(used, larger.items())
     return used
 
 
-def _requested(pods: Mapping[str, PodFacts]) -> dict[str, int]:
+def _add(used: dict[int, int], shares: Iterable[tuple[int, int]]) -> None:
+    for index, gb in shares:
+        used[index] = used.get(index, 0) + gb
+
+
+def _requested(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, int]:
+    """What pods take from the node, and the units that reservations hold beyond what their pods are seen to have."""
     requested: dict[str, int] = {}
     for pod in pods.values():
         for resource, amount in pod.requests.items():
             requested[resource] = requested.get(resource, 0) + amount
+    unseen = {reservation: dict(entry.units) for reservation, entry in ledger.items() if entry.units}
+    if unseen:
+        for pod in sorted(pods.values(), key=lambda pod: (pod.created, pod.key)):
+            # Of two pods that carry one id the entry stands for the older.
+            held = unseen.pop(pod.reservation or "", {})
+            _add_beyond(requested, held, pod.requests)
+        for held in unseen.values():
+            _add_beyond(requested, held, {})
     return requested
 
 
-def _free_gb(card: Card, used: int, inventory: Inventory) -> int:
-    taken_whole = (inventory.exclusive or card.is_partition) and used
+def _add_beyond(requested: dict[str, int], held: Mapping[str, int], seen: Mapping[str, int]) -> None:
+    for resource, count in held.items():
+        requested[resource] = requested.get(resource, 0) + max(0, count - seen.get(resource, 0))
+
+
+def _free_gb(card: Card, used: int, *, exclusive: bool) -> int:
+    taken_whole = (exclusive or card.is_partition) and used
     if not card.healthy or card.unsupported or taken_whole:
         return 0
     return max(0, card.budget_gb - max(used, 0) - card.foreign_gb)

@@ -116,10 +116,10 @@ class Cluster:
         return None if node is None else self.pods_on(node).get(key)
 
     def placed_pods(self) -> Iterator[PodFacts]:
-        """Every pod that exists and holds a share of a card."""
+        """Every pod that exists and holds a share of a card, or units that a placement gave it."""
         for key in self._where:
             pod = self.pod(key)
-            if pod is not None and pod.shares and not key.startswith(_HELD):
+            if pod is not None and pod.is_placed and not key.startswith(_HELD):
                 yield pod
 
     def on_node_change(self, listener: Listener) -> Callable[[], None]:

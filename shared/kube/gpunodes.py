@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shared.core.accel import Version, parse_version
-from shared.core.cards import Card, CardClass, Inventory, Vendor
+from shared.core.cards import MIB_PER_GB, Card, CardClass, Inventory, Vendor
 from shared.core.device_use import parse_slots
 from shared.core.ledger import Entry, Summary, decode_all
+from shared.core.unit_kinds import UnitKind
 
 EXCLUSIVE = "exclusive"
+FROM_LABELS = "labels"
+"""`status.source` of a node without an agent, whose cards the controller reads from the node's labels."""
+
+
+VENDOR_PLUGIN_PRESENT = "VendorPluginPresent"
+"""The condition of a node with an agent on which a vendor's device plugin serves whole cards as well."""
+PUBLISHED = ("source", "cards", "models", "accelVersions", "units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +35,27 @@ class GpuNode:
     summary: Mapping[str, Any]
     node_uids: frozenset[str] = frozenset()
     """The uids of the Nodes that own it: one, unless it was just handed on."""
+    source: str | None = None
+    published: Mapping[str, Any] = field(default_factory=dict)
+    """The status that the controller keeps of a node without an agent, as it is now."""
+    other_plugin: bool = False
+    """Whether the object says that a vendor's device plugin gives the agent's cards away too."""
+    stale_units: bool = False
+    """Whether the controller published this node before it had an agent, and still owns fields of it."""
 
     def is_of(self, node_uid: str) -> bool:
         """Whether it speaks of this Node, and not of an earlier one of its name that Kubernetes has yet to clean up."""
         return not self.node_uids or node_uid in self.node_uids
+
+    @property
+    def from_labels(self) -> bool:
+        """Whether the controller publishes the cards."""
+        return self.source == FROM_LABELS
+
+    @property
+    def has_other_source(self) -> bool:
+        """Whether an agent or an admin publishes the cards."""
+        return not self.from_labels and (self.source is not None or bool(self.inventory.cards))
 
 
 def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
@@ -40,6 +65,7 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
     status = raw.get("status") or {}
     mode = spec.get("mode")
     entries, broken = decode_all(status.get("reservations") or {})
+    from_labels = status.get("source") == FROM_LABELS
     return GpuNode(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -50,12 +76,21 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
             injection=status.get("injection") or "env",
             exclusive=exclusive if mode is None else mode == EXCLUSIVE,
             pod_devices=_pod_devices(status.get("podDevices") or {}),
+            kinds=_kinds(status) if from_labels else (),
+            served_by_us=mode is not None and not from_labels,
         ),
         ledger=entries,
         broken=broken,
         summary=status.get("summary") or {},
         node_uids=frozenset(
             owner["uid"] for owner in metadata.get("ownerReferences") or () if owner.get("kind") == "Node"
+        ),
+        source=status.get("source"),
+        published={key: status[key] for key in PUBLISHED if status.get(key)} if from_labels else {},
+        stale_units=not from_labels and bool(status.get("units")),
+        other_plugin=any(
+            condition.get("type") == VENDOR_PLUGIN_PRESENT and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
         ),
     )
 
@@ -78,19 +113,27 @@ def _cards(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Card, ..
 
 
 def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
+    size_gb = _size_gb(raw, wish)
     return Card(
         index=raw["index"],
         uuid=raw["uuid"],
         model=raw.get("model") or "",
         vendor=Vendor(raw["vendor"]),
         card_class=CardClass(raw.get("class") or CardClass.DISCRETE),
-        memory_mib=raw.get("memoryMiB") or 0,
-        budget_gb=max(0, _size_gb(raw, wish) - wish.get("headroomGB", 0)),
+        memory_mib=raw.get("memoryMiB") or size_gb * MIB_PER_GB,
+        budget_gb=max(0, size_gb - wish.get("headroomGB", 0)),
         healthy=raw.get("healthy", True) and not wish.get("cordoned", False),
         foreign_gb=raw.get("foreignGB") or 0,
         partitioned=raw.get("partitioned", False),
         compute_capable=raw.get("computeCapable", True),
         onlined=raw.get("onlinedAsSystemMemory", False),
+    )
+
+
+def _kinds(status: Mapping[str, Any]) -> tuple[UnitKind, ...]:
+    return tuple(
+        UnitKind(raw["resource"], raw.get("gb"), raw.get("perCard") or 1, bool(raw.get("partition")))
+        for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"]))
     )
 
 

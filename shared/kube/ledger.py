@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from shared.core.ledger import Entry, Shares, merge_shares, summarise
 from shared.core.placement import fits
 from shared.core.snapshot import NodeState
+from shared.core.units import Units, add_units
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
@@ -88,7 +89,7 @@ class Ledger:
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
                 changes = {**dict.fromkeys(known.broken), **change(known)}
-                if not changes and known.summary == summary_json(summarise(known.inventory.cards, known.ledger)):
+                if not changes and known.summary == self._summary(known, known.ledger):
                     return
                 try:
                     await self._write(known, changes)
@@ -165,16 +166,22 @@ class Ledger:
         still_open: list[_Wish] = []
         taken: Shares = ()
         taken_mib = 0
+        taken_units: Units = ()
         for wish in batch:
             together = merge_shares((*taken, *wish.entry.shares))
             together_mib = taken_mib + wish.entry.memory_mib
+            units_together = add_units(taken_units, wish.entry.units)
             vacated = self._vacated(state, wish)
             if known.ledger.get(wish.reservation) == wish.entry:
                 wish.outcome = True
-            elif vacated is None or not fits(vacated, together, together_mib) or not wish.is_still_right():
+            elif (
+                vacated is None
+                or not fits(vacated, together, together_mib, units_together)
+                or not wish.is_still_right()
+            ):
                 wish.outcome = False
             else:
-                taken, taken_mib, state = together, together_mib, vacated
+                taken, taken_mib, taken_units, state = together, together_mib, units_together, vacated
                 still_open.append(wish)
         return still_open
 
@@ -203,7 +210,7 @@ class Ledger:
             "metadata": {"resourceVersion": known.resource_version},
             "status": {
                 "reservations": {key: entry.encode() if entry else None for key, entry in changes.items()},
-                "summary": summary_json(summarise(known.inventory.cards, after)),
+                "summary": self._summary(known, after),
             },
         }
         raw = await self._client.merge_patch(paths.status_of(paths.gpu_nodes(known.name)), patch)
@@ -211,3 +218,7 @@ class Ledger:
 
     def _lock(self, node: str) -> asyncio.Lock:
         return self._locks.setdefault(node, asyncio.Lock())
+
+    def _summary(self, known: GpuNode, entries: Mapping[str, Entry]) -> dict[str, Any]:
+        state = self._cluster.node(known.name)
+        return summary_json(summarise(known.inventory.cards, entries, state.kinds if state is not None else ()))

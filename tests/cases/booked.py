@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from shared.api import names
 from shared.core.card_choice import Share
 from shared.core.demand import read_pod
@@ -12,13 +10,11 @@ from shared.core.nodes import node_facts
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from shared.kube.gpunodes import gpu_node as read_gpu_node
+from tests.cases.given import SERVER
 from tests.fakes.api import merged
 from tests.fakes.objects import Json
 from webhook.patch import PodPatch
-from webhook.pin import pin
 from webhook.rewrite import rewrite
-
-_SERVER: Final = "server"
 
 
 def reservation_id(number: int) -> str:
@@ -39,7 +35,7 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
     for hold in holds:
         card = known.inventory.card(hold["gpu"])
         assert card is not None, f"pod {given['name']} holds card {hold['gpu']}, which its node has not"
-        shares.append(Share(_SERVER, card, hold["vramGB"], hold["vramGB"]))
+        shares.append(Share(SERVER, card, hold["vramGB"], hold["vramGB"]))
     wish = {names.VRAM: str(max(hold["vramGB"] for hold in holds)), names.GPUS: str(len(holds))}
     asking = merged(pod, {"metadata": {"annotations": wish}, "spec": {"nodeName": None}})
     patch = PodPatch(asking)
@@ -49,15 +45,15 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
     return {**patch.pod, "spec": {**patch.pod["spec"], "nodeName": pod["spec"]["nodeName"]}}, entry.encode()
 
 
-def on_managed_node(pod: Json, holds: list[Json], node: Json, given_node: Json) -> Json:
-    """The pod on a node whose vendor's own resource does the booking: pinned, and with the vendor's resource."""
+def asking_for_units(pod: Json, holds: list[Json], given_node: Json) -> Json:
+    """The pod as it asked for a place on a node whose vendor's own resource does the booking: a unit for each hold."""
+    offered = given_node.get("allocatableExtended") or {}
     vendors = {gpu["index"]: gpu["vendor"] for gpu in given_node["gpus"]}
     resource = names.AMD_GPU if vendors.get(holds[0]["gpu"]) == "amd" else names.NVIDIA_GPU
+    if resource not in offered and names.NVIDIA_GPU_SHARED in offered:
+        resource = names.NVIDIA_GPU_SHARED
     (container,) = pod["spec"]["containers"]
     own = container.get("resources") or {}
     count = {resource: str(len(holds))}
     resources = {kind: {**count, **(own.get(kind) or {})} for kind in ("limits", "requests")}
-    asking = {**pod, "spec": {**pod["spec"], "containers": [{**container, "resources": resources}]}}
-    patch = PodPatch(asking)
-    pin(patch, node_facts(node))
-    return patch.pod
+    return {**pod, "spec": {**pod["spec"], "containers": [{**container, "resources": resources}]}}

@@ -56,6 +56,12 @@ class Requests:
             self.retries.append(asyncio.create_task(self._retry(number, step, replica)))
         return answer
 
+    async def booked(self, pod: Json) -> Json:
+        """A pod as the product lets it in; as it was if the product will not have it."""
+        passage = self._passage({"object": {key: value for key, value in pod.items() if key != "status"}}, None)
+        await self.admission.mutate(passage)
+        return pod if passage.refused else {**passage.object, "status": pod["status"]}
+
     async def _create_once(self, number: int, step: Json, replica: str | None) -> Answer:
         timer = _Timer.start()
         passage = self._passage(step, replica)
@@ -223,6 +229,7 @@ class Requests:
         held = self._held.get(step["of"])
         if held is None:
             raise ValueError(f"{step['action']}: step {step['of']} is no create that came before")
+        held.passage.replica = self.admission.living(held.passage.replica)
         return held
 
     def _last_mention(self, number: int) -> int | None:

@@ -1,6 +1,6 @@
 """The agent's part: what a node's cards are, written into its `GPUNode` as the agent will write it.
 
-The only place that knows how measured facts become cards.
+What the facts of a case make of a card is the product's own rule.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shared.api import names
-from shared.core.cards import MIB_PER_GB, describe_models
+from shared.core.cards import MIB_PER_GB, CardClass, Vendor, describe_models
+from shared.core.hardware import MeasuredCard, MeasuredPartition, publish_cards, vendor_serves_partitions
+from shared.core.nodes import node_facts
+from shared.core.quantity import parse
 from shared.core.slots import assign_slots
+from shared.core.system_memory import BYTES_PER_MIB
 from tests.fakes.objects import Json
 
 CAPACITY = "capacity"
@@ -20,8 +24,10 @@ ALLOCATABLE = "allocatable"
 class Agent:
     """The agent of one node. It remembers every card that it has seen."""
 
-    def __init__(self, node: str, *, exclusive: bool) -> None:
-        self._node = node
+    def __init__(self, node: Json, *, exclusive: bool) -> None:
+        self._node: str = node["metadata"]["name"]
+        self._system_mib = int(parse(node["status"]["capacity"][names.MEMORY])) // BYTES_PER_MIB
+        self._vendor_serves_partitions = vendor_serves_partitions(node_facts(node).allocatable)
         self._exclusive = exclusive
         self._slots: dict[str, int] = {}
         self._cards: dict[int, Json] = {}
@@ -31,14 +37,20 @@ class Agent:
 
     def find(self, gpus: Sequence[Json]) -> None:
         """Looks at the cards that the driver enumerates now. One that is gone stays listed, as unhealthy."""
-        found = {uuid_of(self._node, gpu): int(gpu["index"]) for gpu in gpus}
-        self._slots = assign_slots(self._slots, found)
-        self._cards = {slot: {**card, "healthy": False} for slot, card in self._cards.items()}
-        for gpu in gpus:
-            uuid = uuid_of(self._node, gpu)
-            slot = self._slots[uuid]
-            self._cards[slot] = _card(gpu, slot, uuid)
-            self._headroom[slot] = int(gpu.get("headroomGB") or 0)
+        found = {uuid_of(self._node, gpu): gpu for gpu in gpus}
+        self._slots = assign_slots(self._slots, {uuid: int(gpu["index"]) for uuid, gpu in found.items()})
+        # Partitions come after the cards, so that none takes the number of a card.
+        parts = {part: int(gpu["index"]) for uuid, gpu in found.items() for part in _partition_uuids(gpu, uuid)}
+        self._slots = assign_slots(self._slots, parts)
+        published = publish_cards(
+            [_measured(gpu, uuid, self._slots) for uuid, gpu in found.items()],
+            system_mib=self._system_mib,
+            vendor_serves_partitions=self._vendor_serves_partitions,
+            before=self._cards.values(),
+            held=self._cards,
+        )
+        self._cards = {card["index"]: card for card in published}
+        self._headroom |= {self._slots[uuid]: int(gpu.get("headroomGB") or 0) for uuid, gpu in found.items()}
         self._accel = _accel_versions(gpus) or self._accel
 
     def report_devices(self, pod_uid: str, uuids: Iterable[str]) -> None:
@@ -93,18 +105,30 @@ def uuid_of(node: str, gpu: Mapping[str, Any]) -> str:
     return str(gpu.get("uuid") or f"GPU-{node}-{gpu['index']}")
 
 
-def _card(gpu: Mapping[str, Any], slot: int, uuid: str) -> Json:
-    budget = gpu["vramGB"] or 0
-    return {
-        "index": slot,
-        "uuid": uuid,
-        "model": gpu["model"],
-        "vendor": gpu["vendor"],
-        "class": gpu["memoryClass"],
-        "memoryMiB": gpu.get("memoryMiB") or budget * MIB_PER_GB,
-        "budgetGB": budget,
-        "healthy": gpu.get("health") != "unhealthy",
-    }
+def _partition_uuids(gpu: Mapping[str, Any], uuid: str) -> list[str]:
+    return [f"MIG-{uuid}-{number}" for number, _ in enumerate(gpu.get("migDevices") or ())]
+
+
+def _measured(gpu: Mapping[str, Any], uuid: str, slots: Mapping[str, int]) -> MeasuredCard:
+    return MeasuredCard(
+        slot=slots[uuid],
+        uuid=uuid,
+        model=gpu["model"],
+        vendor=Vendor(gpu["vendor"]),
+        memory_mib=gpu.get("memoryMiB") or (gpu["vramGB"] * MIB_PER_GB if gpu["vramGB"] else None),
+        healthy=gpu.get("health") != "unhealthy",
+        compute_capable=gpu.get("computeCapable", True),
+        unified=gpu["memoryClass"] == CardClass.UNIFIED,
+        carve_out_mib=gpu.get("carveOutMiB"),
+        gtt_mib=gpu.get("gttMiB"),
+        hbm_mib=gpu.get("hbmMiB"),
+        onlined=bool(gpu.get("onlinedAsSystemMemory")),
+        mig=gpu["memoryClass"] == CardClass.MIG,
+        partitions=tuple(
+            MeasuredPartition(slots[part], part, profile)
+            for part, profile in zip(_partition_uuids(gpu, uuid), gpu.get("migDevices") or (), strict=True)
+        ),
+    )
 
 
 def _accel_versions(gpus: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -61,6 +61,9 @@ async def _play(case: Json, chart: str) -> Played:
     try:
         await product.start()
         await player.settle(REST_S)
+        for given, asking, uid in world.unbooked:
+            world.add_given(given, await requests.booked(asking), uid)
+        await player.settle(REST_S)
         results = [await player.take(number, step) for number, step in enumerate(steps, 1)]
         await asyncio.sleep(FINAL_S - REST_S)
         await player.settle(0.0)

@@ -38,6 +38,8 @@ def load(path: Path) -> Json:
     if problems:
         raise CaseError("; ".join(problems))
     case: Json = raw
+    for node in case["given"]["nodes"]:
+        node.setdefault("gpus", [])
     return case
 
 
@@ -123,7 +125,8 @@ _TEXT, _WHOLE, _YES_OR_NO, _NUMBER = _is(str), _is(int), _is(bool), _is(int, flo
 _TRUE, _FALSE = _one_of(True), _one_of(False)
 _TEXTS, _AMOUNTS, _OBJECT = _list_of(_TEXT), _map_of(_is(str, int, float)), _is(dict)
 _LABELS = _map_of(_is(str))
-_NAMED = _mapping({"kind": _TEXT, "name": _TEXT}, {"namespace": _TEXT, "uid": _TEXT})
+_SAID = _is(str, int, float)
+_NAMED = _mapping({"kind": _TEXT, "name": _TEXT}, {"namespace": _TEXT, "uid": _TEXT, "apiVersion": _TEXT})
 
 _GPU = _mapping(
     {
@@ -134,8 +137,8 @@ _GPU = _mapping(
         "memoryClass": _one_of("discrete", "unified", "mig"),
     },
     {
-        "driver": _TEXT,
-        "cuda": _TEXT,
+        "driver": _SAID,
+        "cuda": _SAID,
         "uuid": _TEXT,
         "health": _one_of("unhealthy"),
         "memoryMiB": _is(int, type(None)),
@@ -150,8 +153,9 @@ _GPU = _mapping(
     },
 )
 _NODE = _mapping(
-    {"name": _TEXT, "gpus": _list_of(_GPU)},
+    {"name": _TEXT},
     {
+        "gpus": _list_of(_GPU),
         "labels": _LABELS,
         "taints": _list_of(_OBJECT),
         "unschedulable": _YES_OR_NO,
@@ -164,8 +168,9 @@ _NODE = _mapping(
     },
 )
 _POD = _mapping(
-    {"name": _TEXT, "namespace": _TEXT, "phase": _one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")},
+    {"name": _TEXT, "namespace": _TEXT},
     {
+        "phase": _one_of("Pending", "Running", "Succeeded", "Failed", "Unknown"),
         "node": _is(str, type(None)),
         "holds": _list_of(_mapping({"gpu": _WHOLE, "vramGB": _WHOLE})),
         "managed": _YES_OR_NO,
@@ -193,14 +198,14 @@ _CLUSTER = _mapping(
     },
 )
 
-_BUDGET = _mapping({}, {"vramGB": _WHOLE, "gpus": _WHOLE, "perContainer": _map_of(_WHOLE)})
+_BUDGET = _mapping({}, {"vramGB": _SAID, "gpus": _SAID, "perContainer": _map_of(_SAID)})
 _LATER = _mapping({}, {"refusedBy": _one_of("ResourceQuota", "PodSecurity", "other-webhook"), "lost": _TRUE})
-_COMMON: Final[Mapping[str, Check]] = {"action": _TEXT, "afterSeconds": _NUMBER, "note": _TEXT, "notes": _TEXT}
+_COMMON: Final[Mapping[str, Check]] = {"action": _TEXT, "afterSeconds": _NUMBER, "note": _anything, "notes": _anything}
 _CREATE: Final[Mapping[str, Check]] = {
     "object": _OBJECT,
     "objectFromStep": _WHOLE,
     "budget": _BUDGET,
-    "requires": _map_of(_TEXT),
+    "requires": _map_of(_SAID),
     "dryRun": _YES_OR_NO,
     "servedBy": _either(_TEXT, _TEXTS),
     "resultUid": _TEXT,
@@ -215,7 +220,7 @@ _FIELDS: Final[Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]]] = 
     "create": ({}, _CREATE),
     "create-many": ({"count": _WHOLE}, _CREATE),
     "create-concurrent": ({"count": _WHOLE}, _CREATE),
-    "apply-again": ({"object": _OBJECT}, {"budget": _BUDGET, "requires": _map_of(_TEXT)}),
+    "apply-again": ({"object": _OBJECT}, {"budget": _BUDGET, "requires": _map_of(_SAID)}),
     "update": ({"object": _NAMED}, {"subresource": _TEXT, "mergePatch": _OBJECT, **_PATCHES}),
     "delete": ({"object": _NAMED}, {"gracePeriodSeconds": _WHOLE}),
     "finish-delete": ({"object": _NAMED}, {}),
@@ -268,7 +273,9 @@ def _step(value: Any, where: str) -> Iterator[str]:
 
 def _when(value: Any, where: str) -> Iterator[str]:
     if isinstance(value, dict) and value.get("action") == "sequence":
-        yield from _mapping({"action": _TEXT, "steps": _list_of(_step)}, {"note": _TEXT, "notes": _TEXT})(value, where)
+        yield from _mapping({"action": _TEXT, "steps": _list_of(_step)}, {"note": _anything, "notes": _anything})(
+            value, where
+        )
     else:
         yield from _step(value, where)
 
@@ -342,7 +349,7 @@ _PLAIN_VERDICT: Final[Mapping[str, Check]] = {
     "injected": _mapping({}, dict.fromkeys(INJECTED_KEYS, _WHOLE)),
 }
 _ONLY_IF = _mapping({"step": _WHOLE, "allowed": _YES_OR_NO})
-_NOTES: Final[Mapping[str, Check]] = {"note": _TEXT, "notes": _TEXT, "because": _TEXT}
+_NOTES: Final[Mapping[str, Check]] = {"note": _anything, "notes": _anything, "because": _anything}
 _ALTERNATIVE: Final[Mapping[str, Check]] = {**_PLAIN_VERDICT, **_NOTES, "final": _FINAL, "onlyIf": _ONLY_IF}
 _VERDICT: Final[Mapping[str, Check]] = {**_ALTERNATIVE, "acceptable": _list_of(_mapping({}, _ALTERNATIVE))}
 _STEPS: Final[Mapping[str, Check]] = {"steps": _list_of(_mapping({}, _VERDICT)), "webhookConfig": _CONFIGURATION}

@@ -11,12 +11,13 @@ from shared.api import names
 from tests.cases import booked
 from tests.cases.authority import Authority
 from tests.cases.chart import NAMESPACE, Chart
+from tests.cases.given import node_object, pod_object, texts
 from tests.cases.inventory import ALLOCATABLE, CAPACITY, Agent
 from tests.cases.kinds import api_version_of, place_of_object
 from tests.cases.owners import owners_of, steps_of
 from tests.fakes.api import merged, place_of
 from tests.fakes.objects import Json, ObjectStore, RefusalError, timestamp
-from tests.fakes.pod_rules import is_extended, with_defaults
+from tests.fakes.pod_rules import with_defaults
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -24,8 +25,7 @@ _CONFIGURATION: Final = frozenset({
     "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
-_HOSTNAME: Final = "kubernetes.io/hostname"
-_ALLOCATABLE: Final = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+_POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _OLD_S: Final = 3600.0
 """How long what is given has existed."""
 
@@ -46,6 +46,10 @@ class World:
         self.agents: dict[str, Agent] = {}
         self.originals: dict[str, Json] = {}
         """Pods by uid as their client sent them, before the product changed them."""
+        self.unbooked: list[tuple[Json, Json, str]] = []
+        """Given pods whose nodes have no agent, with what they asked and their uid: only the running product can say
+        how it would have left them.
+        """
         self.authority: Authority | None = None
         """Who signed the serving pair that the product found, where a case renews it from the same authority."""
         self._nodes = {node["name"]: node for node in case["given"]["nodes"]}
@@ -103,6 +107,7 @@ class World:
         found = {("Pod", pod["name"]) for pod in given["pods"]} | {("Node", node["name"]) for node in given["nodes"]}
         for raw in (*owners_of(self.case["when"]), *(step.get("object") or {} for step in steps_of(self.case["when"]))):
             found.add((str(raw.get("kind")), str((raw.get("metadata") or {}).get("name"))))
+        found |= {("Node", step["node"]) for step in steps_of(self.case["when"]) if "node" in step}
         return found
 
     def all(self, path: str) -> list[Json]:
@@ -138,9 +143,10 @@ class World:
     def join(self, name: str, gpus: list[Json]) -> None:
         """Stores a node with these cards, and has its agent look at them."""
         given = self._nodes.get(name, {"name": name})
-        self.put(_node(given))
+        node = node_object(given)
+        self.put(node)
         if not self.cluster["managed"]:
-            self.agents[name] = Agent(name, exclusive=not self.cluster["gpuSharing"])
+            self.agents[name] = Agent(node, exclusive=not self.cluster["gpuSharing"])
             self.look(name, gpus)
 
     def add_serving_secret(self, named: Json, authority: Authority, host: str) -> None:
@@ -226,7 +232,14 @@ class World:
         labels = {"kubernetes.io/metadata.name": name}
         if name in self.cluster["optedInNamespaces"]:
             labels[names.NAMESPACE_LABEL] = names.MODE_ENABLED
+            if self.cluster.get("podSecurity"):
+                labels[_POD_SECURITY] = self.cluster["podSecurity"]
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        if name in self.cluster["optedInNamespaces"] and self.cluster.get("resourceQuota"):
+            hard = texts(self.cluster["resourceQuota"])
+            metadata = {"name": "case", "namespace": name}
+            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+            self.put({**quota, "status": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")
@@ -243,28 +256,35 @@ class World:
         })  # fmt: skip
 
     def _add_pod(self, given: Json) -> None:
-        pod = _plain_pod(given)
+        pod = pod_object(given)
         uid = given.get("uid") or self.new_uid()
         agent = self.agents.get(given.get("node") or "")
         self.originals[uid] = pod
+        if given.get("holds") and agent is None:
+            asking = booked.asking_for_units(pod, given["holds"], self._nodes[given["node"]])
+            self.unbooked.append((given, asking, uid))
+            return
         if given.get("holds"):
-            pod = self._with_its_booking(pod, given, agent)
+            pod = self._with_its_booking(pod, given)
+        self.add_given(given, pod, uid)
+        if agent is not None and given.get("actualGpus"):
+            agent.report_devices(uid, [agent.uuid_at(slot) for slot in given["actualGpus"]])
+            self.look(given["node"])
+
+    def add_given(self, given: Json, pod: Json, uid: str) -> None:
+        """Stores a pod that has existed for a while."""
         stored = self.put(with_defaults(pod), uid)
         since = timestamp(time.time() - _OLD_S)
         times = {"creationTimestamp": since}
         if given.get("deletionTimestamp"):
             times["deletionTimestamp"] = timestamp(time.time())
         self.store.set_metadata(place_of_object(stored), times)
-        if agent is not None and given.get("actualGpus"):
-            agent.report_devices(uid, [agent.uuid_at(slot) for slot in given["actualGpus"]])
-            self.look(given["node"])
 
-    def _with_its_booking(self, pod: Json, given: Json, agent: Agent | None) -> Json:
+    def _with_its_booking(self, pod: Json, given: Json) -> Json:
         node = self.find({"kind": "Node", "name": given["node"]})
         gpu_node = self.find({"kind": "GPUNode", "name": given["node"]})
         assert node is not None
-        if gpu_node is None or agent is None:
-            return booked.on_managed_node(pod, given["holds"], node, self._nodes[given["node"]])
+        assert gpu_node is not None
         reservation = booked.reservation_id(len(self.originals))
         finished = given.get("phase") in {"Succeeded", "Failed"}
         placed, entry = booked.on_own_node(pod, given, node, gpu_node, reservation, int(time.time() - _OLD_S))
@@ -280,62 +300,6 @@ def _reference(owner: Json) -> Json:
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
     }
-
-
-def _node(given: Json) -> Json:
-    allocatable = {**(given.get("allocatable") or _ALLOCATABLE), **(given.get("allocatableExtended") or {})}
-    ready = "True" if given.get("ready", True) else "False"
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": given["name"], "labels": {_HOSTNAME: given["name"], **(given.get("labels") or {})}},
-        "spec": {
-            **({"taints": given["taints"]} if given.get("taints") else {}),
-            **({"unschedulable": True} if given.get("unschedulable") else {}),
-        },
-        "status": {
-            "capacity": {**_texts(allocatable), **_texts(given.get("capacity") or {})},
-            "allocatable": _texts(allocatable),
-            "conditions": [{"type": "Ready", "status": ready}],
-        },
-    }  # fmt: skip
-
-
-def _plain_pod(given: Json) -> Json:
-    """A given pod as its client sent it, with the status that it has now."""
-    requests = _texts(given.get("resources") or {})
-    limits = {name: value for name, value in requests.items() if is_extended(name)}
-    container: Json = {"name": "server", "image": "registry.example/server:1"}
-    if requests:
-        container["resources"] = {"requests": requests, **({"limits": limits} if limits else {})}
-    spec: Json = {"containers": [container]}
-    if given.get("node"):
-        spec["nodeName"] = given["node"]
-    if given.get("priority") is not None:
-        spec["priority"] = given["priority"]
-    phase = given.get("phase") or "Running"
-    status: Json = {"phase": phase}
-    if given.get("reason"):
-        status["reason"] = given["reason"]
-    if given.get("containerState"):
-        waiting = {"waiting": {"reason": given["containerState"]}}
-        status["containerStatuses"] = [{"name": "server", "state": waiting, "restartCount": 5}]
-    labels = given.get("labels")
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": given["name"],
-            "namespace": given["namespace"],
-            **({"labels": dict(labels)} if labels else {}),
-        },
-        "spec": spec,
-        "status": status,
-    }
-
-
-def _texts(amounts: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in amounts.items()}
 
 
 def _seconds(duration: str) -> float:

@@ -27,6 +27,7 @@ _GROUPS = {
     "Pod": "/api/v1",
     "Event": "/api/v1",
     "ResourceQuota": "/api/v1",
+    "PersistentVolumeClaim": "/api/v1",
     "Deployment": "/apis/apps/v1",
     "ReplicaSet": "/apis/apps/v1",
     "StatefulSet": "/apis/apps/v1",

@@ -71,6 +71,7 @@ def test_nothing_of_a_pod_is_touched_but_what_a_placement_needs(
         amounts.update(cards)
     uuids = [card["uuid"] for card in gpu_node(api, here.node)["status"]["cards"]]
     expected_server["env"][1]["value"] = ",".join(uuids)
+    expected_server["args"] += ["--gpu-memory-utilization", "0.187"]  # 6 GB less a quarter for the rest, of 24 GB
     pin = pinned(here.node)["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]
     required = expected["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     required["nodeSelectorTerms"] = [{**terms[0], **pin}]
@@ -105,7 +106,8 @@ def test_conflicting_device_variables_are_replaced_with_a_warning(
     )
     done = cluster.kubectl("create", "-n", namespace.name, "-f", "-", input=json.dumps(manifest))
     warnings = [line for line in done.stderr.splitlines() if line.startswith("Warning: ")]
-    assert len(warnings) == 2
+    assert len(warnings) == 3
+    assert "--gpu-memory-utilization is not set" in done.stderr
     assert f"{names.NVIDIA_VISIBLE_DEVICES} was 'all'" in done.stderr
     assert f"{names.CUDA_VISIBLE_DEVICES} was '0,3'" in done.stderr
     (uuid,) = [card["uuid"] for card in gpu_node(cluster.api, here.node)["status"]["cards"]]

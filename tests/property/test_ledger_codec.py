@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.ledger import Entry, LedgerError, Shares, decode, decode_all, merge_shares, owner_hash, summarise
+from shared.core.units import Units
 from tests.unit.core_builders import card
 
 namespaces = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", fullmatch=True)
@@ -14,12 +15,19 @@ gbs = st.integers(min_value=0, max_value=65536)
 shares: st.SearchStrategy[Shares] = st.dictionaries(slots, gbs, min_size=1, max_size=8).map(
     lambda made: tuple(sorted(made.items()))
 )
+resources = st.sampled_from(["nvidia.com/gpu", "amd.com/gpu"]) | st.from_regex(
+    r"nvidia\.com/mig-[0-9]g\.[0-9]{1,3}gb(\.me)?", fullmatch=True
+)
+units: st.SearchStrategy[Units] = st.dictionaries(resources, st.integers(1, 512), max_size=8).map(
+    lambda made: tuple(sorted(made.items()))
+)
+held = st.tuples(shares, units) | st.tuples(st.just(()), units.filter(bool))
 entries = st.builds(
-    Entry,
+    lambda namespace, owner, since, held, mib: Entry(namespace, owner, since, held[0], mib, held[1]),
     namespaces,
     st.text(max_size=40).map(owner_hash),
     st.integers(min_value=0, max_value=10**12 - 1),
-    shares,
+    held,
     st.integers(min_value=0, max_value=10**9),
 )
 
@@ -33,7 +41,10 @@ def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
 @settings(deadline=None)
 @given(
     st.text()
-    | st.from_regex(r"[a-z]{1,3}/[0-9a-f]{8};[0-9]{1,3};([0-9]{1,2}:[0-9]{1,2},?){1,3}(;[0-9]{1,3})?", fullmatch=True)
+    | st.from_regex(
+        r"[a-z]{1,3}/[0-9a-f]{8};[0-9]{1,3};([0-9]{1,2}:[0-9]{1,2},?|[ab]{1,2}/[ab]=[0-9]{1,2},?){1,3}(;[0-9]{1,3})?",
+        fullmatch=True,
+    )
 )
 def test_any_text_is_an_entry_or_a_ledger_error(text: str) -> None:
     try:

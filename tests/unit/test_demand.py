@@ -255,9 +255,9 @@ def test_a_demand_is_told_in_words(pod: PodBuilder, words: str) -> None:
     assert str(demand_of(pod)) == words
 
 
-def test_misspelt_and_foreign_words_are_refused_before_anything_is_read() -> None:
+def test_misspelt_and_contradictory_words_are_refused() -> None:
     assert refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vram-gbs", "6")).fix == f"write {VRAM}"
-    assert "not read by this version" in refusal_of(a_pod().limited_to({"nvidia.com/gpu.shared": 1, NVIDIA: 1})).problem
+    assert "keep one of the two" in refusal_of(a_pod().limited_to({"nvidia.com/gpu.shared": 1, NVIDIA: 1})).fix
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState
 from tests.builders import PodBuilder, a_node, a_pod, requirement
 from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node, pool
+from tests.unit.units import GPU, a10g, user
 
 ANY = a_pod()
 CPU = a_pod().requesting(cpu="2")
@@ -45,6 +46,16 @@ ONE_NODE = [
         "Held on gpu-0 of node-a: 6 GB by chat, 6 GB by 1 pod in another namespace.\n"
         f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
         id="full",
+    ),
+    pytest.param(
+        [a10g("node-a", pods=[user("chat", {GPU: 1}, "node-a")])],
+        demand(ask(6)),
+        ANY,
+        "sharing_not_configured: needs 6 GB on one card; the best node, node-a, has 0 of 1 nvidia.com/gpu of 22 GB "
+        "free.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, ask the admin to share the "
+        "GPUs (time-slicing or MPS in the device plugin's configuration), or stop a model that holds a whole one.",
+        id="not-shared",
     ),
     pytest.param(
         [node("node-a", cards(16, 24))],

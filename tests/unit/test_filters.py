@@ -250,3 +250,17 @@ def test_other_port_numbers_do_not_conflict() -> None:
 def test_every_exclusion_has_words_for_a_text() -> None:
     assert Exclusion.CORDONED.words(2) == "2 cordoned"
     assert len({exclusion.words(1) for exclusion in Exclusion}) == len(Exclusion)
+
+
+@pytest.mark.parametrize("pressure", ["memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable"])
+def test_the_taints_by_which_kubernetes_marks_a_node_under_pressure_are_taints_like_others(pressure: str) -> None:
+    key = f"node.kubernetes.io/{pressure}"
+    node = node_facts(a_node().tainted(key).raw())
+    assert node_exclusions(node, read_constraints(a_pod().raw())) == (Exclusion.UNTOLERATED_TAINT,)
+    assert node_exclusions(node, read_constraints(a_pod().tolerating(key).raw())) == ()
+
+
+def test_a_toleration_for_a_while_is_enough_to_be_placed() -> None:
+    node = node_facts(a_node().tainted("gpu", effect="NoExecute").raw())
+    toleration = {"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    assert node_exclusions(node, read_constraints(a_pod().spec(tolerations=[toleration]).raw())) == ()

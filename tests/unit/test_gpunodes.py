@@ -119,7 +119,7 @@ def test_the_cards_that_other_plugins_gave_to_pods_are_read_and_what_is_no_list_
 def test_what_is_not_said_of_a_card_is_the_ordinary_case() -> None:
     raw = {"index": 0, "uuid": "GPU-0", "vendor": "nvidia", "budgetGB": 16}
     assert _read(cards=[raw]).inventory.cards == (
-        Card(0, "GPU-0", "", Vendor.NVIDIA, CardClass.DISCRETE, 0, 16, healthy=True, foreign_gb=0),
+        Card(0, "GPU-0", "", Vendor.NVIDIA, CardClass.DISCRETE, 16384, 16, healthy=True, foreign_gb=0),
     )
 
 

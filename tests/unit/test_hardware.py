@@ -82,7 +82,7 @@ def test_a_pool_rounds_down() -> None:
 @pytest.mark.parametrize(
     ("card", "system_gb", "size"),
     [
-        pytest.param(SPARK, 119, ("unified", 111 * GB, 111), id="a-driver-that-does-not-tell"),
+        pytest.param(SPARK, 119, ("unified", 119 * GB, 111), id="a-driver-that-does-not-tell"),
         pytest.param(HALO, 62, ("unified", 31744, 31), id="a-small-carve-out-is-no-size"),
         pytest.param(
             replace(HALO, carve_out_mib=98304, gtt_mib=15 * GB), 31, ("discrete", 98304, 96), id="a-large-carve-out"
@@ -99,7 +99,7 @@ def test_a_pool_rounds_down() -> None:
         pytest.param(
             replace(HALO, model="AMD Instinct MI300A", carve_out_mib=0, gtt_mib=None),
             128,
-            ("unified", 120 * GB, 120),
+            ("unified", 128 * GB, 120),
             id="no-carve-out",
         ),
         pytest.param(GRACE, 560, ("discrete", 97871, 95), id="memory-of-its-own-that-the-kernel-adds"),

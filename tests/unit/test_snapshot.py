@@ -121,3 +121,9 @@ def test_an_emptied_node_has_all_its_budget_free_and_every_card_in_order() -> No
 def test_a_snapshot_gives_its_nodes() -> None:
     snapshot = cluster(node("a"), node("b"))
     assert [state.name for state in snapshot] == ["a", "b"]
+
+
+def test_a_node_without_an_entry_has_its_room_and_keeps_the_others() -> None:
+    state = node("node", cards(16), ledger={"a": entry({0: 6}), "b": entry({0: 4})})
+    assert state.without_entry("a") == node("node", cards(16), ledger={"b": entry({0: 4})})
+    assert state.without_entry("c") is state

@@ -285,3 +285,8 @@ def test_a_malformed_volume_is_refused_by_field(volume: Raw, field: str) -> None
     with pytest.raises(ConstraintError) as error:
         read_constraints(a_pod().spec(volumes=[volume]).raw())
     assert error.value.field == field
+
+
+def test_other_volumes_claim_nothing() -> None:
+    pod = a_pod().spec(volumes=[{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": "/models"}}])
+    assert read_constraints(pod.raw()).claims == ()

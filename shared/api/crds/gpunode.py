@@ -14,7 +14,8 @@ from shared.api.crds.model import ATOMIC_MAP, GB, Conditions, CrdModel, ShortTex
 from shared.core.cards import CardClass, Vendor
 from shared.core.device_use import SLOTS_PATTERN
 
-MAX_CARDS = 64
+MAX_CARDS = 128
+"""Eight cards with seven partitions each, and as many that are gone and still hold pods."""
 MAX_RESERVATIONS = 4096
 MAX_POD_DEVICES = 512
 
@@ -27,6 +28,11 @@ class Mode(StrEnum):
 class Injection(StrEnum):
     ENV = "env"
     CDI = "cdi"
+
+
+class Source(StrEnum):
+    AGENT = "agent"
+    LABELS = "labels"
 
 
 class CardWish(CrdModel):
@@ -87,6 +93,22 @@ class CardStatus(CrdModel):
 Cards = Annotated[list[CardStatus], Field(max_length=MAX_CARDS, json_schema_extra=list_map("index"))]
 
 
+class UnitStatus(CrdModel):
+    """A resource of the vendor's device plugin, which books the node's cards where no agent of ours runs."""
+
+    resource: Annotated[str, Field(min_length=1, max_length=127)]
+    """The extended resource, such as `nvidia.com/gpu`."""
+    gb: GB | None = None
+    """GB of one unit of it. Left out where no label tells: then no amount is placed on it."""
+    per_card: Annotated[int, Field(ge=1)] = 1
+    """How many units one card is shared into by time-slicing or MPS."""
+    partition: bool = False
+    """True where a unit is a hardware partition, such as a MIG slice."""
+
+
+Units = Annotated[list[UnitStatus], Field(max_length=MAX_CARDS, json_schema_extra=list_map("resource"))]
+
+
 class Summary(CrdModel):
     """The sums that `kubectl get gpunodes` shows, in GB. Written together with the reservations."""
 
@@ -114,8 +136,13 @@ PodDevices = Annotated[dict[PodUid, Slots], Field(max_length=MAX_POD_DEVICES, js
 class GPUNodeStatus(CrdModel):
     """What the node has, and who holds how much of it."""
 
+    source: Source | None = None
+    """Who says what follows: `agent`, or `labels` where the controller reads them from the node, which has no agent."""
     cards: Cards | None = None
     """The cards of the node."""
+    units: Units | None = None
+    """On a node without an agent, the vendor's resources that book its cards. Which card a pod gets is the choice of
+    the vendor's device plugin, and what is shown as reserved of a card is their sum, told of the lowest slots."""
     models: Annotated[str, Field(max_length=1024)] | None = None
     """For people, the product names of the cards: `Tesla T4`, or `2x NVIDIA L4, Tesla T4`."""
     accel_versions: Annotated[dict[str, ShortText], Field(max_length=16)] | None = None
@@ -124,7 +151,8 @@ class GPUNodeStatus(CrdModel):
     """How a container gets its cards: `env` by an environment variable, `cdi` by the container runtime."""
     reservations: Reservations | None = None
     """The ledger: reservation id to `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. Where cards
-    are backed by the node's memory, `;<MiB>` follows: the pod's own memory request."""
+    are backed by the node's memory, `;<MiB>` follows: the pod's own memory request. Units of a vendor's resource stand
+    there as `nvidia.com/gpu=1`."""
     pod_devices: PodDevices | None = None
     """Slots of the cards that the kubelet lists for pods of other device plugins, by the pods' uids: `"0,1"`."""
     summary: Summary | None = None

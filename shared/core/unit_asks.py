@@ -1,0 +1,103 @@
+"""What a pod asks in units of a vendor's resource that is more than a number of cards: MIG slices and shared replicas.
+
+They pass through as they are: the resource stays on the pod, and the placement finds a node with free units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from shared.api import names
+from shared.core import quantity
+from shared.core.asks import MOST_ASKS, Ask
+from shared.core.containers import Container
+from shared.core.invalid import InvalidRequest
+from shared.core.units import is_partition
+
+MOST_UNITS = 512
+"""Eight cards of seven slices are 56, and plugins share a card into a few dozen; a larger number is a slip."""
+
+MOST_KINDS = 8
+"""Kinds of units that one pod may ask: they stand in its ledger entry, whose length is bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAsk:
+    """`count` units of `resource` for one container, 0 if it shall have none of them."""
+
+    container: str
+    resource: str
+    count: int
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.resource}"
+
+
+def read_unit_asks(containers: Sequence[Container], asks: Sequence[Ask]) -> tuple[UnitAsk, ...]:
+    """The unit asks of a pod, zeros included. Raises `InvalidRequest`, also where one contradicts what the container
+    asks of cards.
+    """
+    found = tuple(ask for container in containers for ask in _asks(container))
+    wanted = [ask for ask in found if ask.count]
+    by_container = {ask.container: ask for ask in asks}
+    for unit in wanted:
+        card_ask = by_container.get(unit.container)
+        if card_ask is not None:
+            raise _contradiction(unit, f"{card_ask.field}, which asks for {card_ask.amount} of a card")
+    if len(wanted) > MOST_ASKS or len({unit.resource for unit in wanted}) > MOST_KINDS:
+        raise InvalidRequest(
+            wanted[-1].field,
+            str(wanted[-1].count),
+            f"is one more than the {MOST_ASKS} containers and {MOST_KINDS} kinds of slices that one pod may ask for",
+            "spread the containers over several pods",
+        )
+    return found
+
+
+def _contradiction(unit: UnitAsk, other: str) -> InvalidRequest:
+    return InvalidRequest(
+        unit.field,
+        str(unit.count),
+        f"asks for units of {unit.resource} beside {other}: a unit has its memory and is a device of its own",
+        "keep one of the two",
+    )
+
+
+def _asks(container: Container) -> Iterator[UnitAsk]:
+    for resource in sorted(container.limits.keys() | container.requests.keys()):
+        if resource != names.NVIDIA_GPU_SHARED and not resource.startswith(names.NVIDIA_MIG_PREFIX):
+            continue
+        limit, request = container.limits.get(resource), container.requests.get(resource)
+        field = container.field(resource)
+        if limit is None:
+            raise InvalidRequest(
+                container.field(resource, "requests"),
+                str(request),
+                "stands in requests without limits",
+                f"write {resource} in resources.limits; the request follows by itself",
+            )
+        count = _count(limit, field)
+        if request is not None and _count(request, container.field(resource, "requests")) != count:
+            raise InvalidRequest(
+                container.field(resource, "requests"),
+                request,
+                f"differs from its limit, which is {limit!r}",
+                f"write {resource} in resources.limits; the request follows by itself",
+            )
+        if resource != names.NVIDIA_GPU_SHARED and not is_partition(resource):
+            raise InvalidRequest(
+                field, limit, f"is of {resource}, which is no MIG profile", "write one such as nvidia.com/mig-1g.10gb"
+            )
+        yield UnitAsk(container.name, resource, count, field)
+
+
+def _count(text: str, field: str) -> int:
+    try:
+        number = quantity.parse(text)
+    except quantity.QuantityError:
+        number = None
+    if number is None or number.denominator != 1 or not 0 <= number <= MOST_UNITS:
+        raise InvalidRequest(field, text, "is not a number of units", f"write a whole number from 0 to {MOST_UNITS}")
+    return int(number)

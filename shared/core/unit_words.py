@@ -1,0 +1,64 @@
+"""How a refusal speaks of units of a vendor's resource: GPUs, replicas of GPUs and MIG slices."""
+
+from __future__ import annotations
+
+from shared.api import names
+from shared.core.refusal import NoFit, Reason, UnitAttempt
+from shared.core.units import is_partition
+
+_NAME_LIMIT = 50
+
+
+def unit_words(unit: UnitAttempt) -> str:
+    """The nearest offer of a resource and what it lacks, within a sentence."""
+    node = unit.node if len(unit.node) <= _NAME_LIMIT else unit.node[: _NAME_LIMIT - 3] + "..."
+    size = f" of {unit.gb} GB" if unit.gb is not None else ""
+    if not unit.total:
+        return f"{node} advertises no {unit.resource} now"
+    if unit.too_small:
+        return f"the largest {unit.resource}, on {node}, has {unit.gb} GB and is {unit.need_gb_missing} GB too small"
+    if unit.parts:
+        return f"{unit.resource} of {node} is a part of a card, and two of them may lie on one card"
+    return f"the best node, {node}, has {unit.free} of {unit.total} {unit.resource}{size} free"
+
+
+def unit_cause(unit: UnitAttempt) -> str:
+    """The same as one word for programs."""
+    if not unit.total:
+        return "UnitsNotOffered"
+    if unit.too_small:
+        return "UnitTooSmall"
+    if unit.parts:
+        return "UnitsShareCards"
+    return "UnitsFree" if unit.has_room else "UnitsTaken"
+
+
+def unit_outlook(unit: UnitAttempt) -> str:
+    """Why a pod waits in vain for units."""
+    if unit.too_small:
+        return "Larger than any unit it may use, so waiting does not help."
+    if unit.parts:
+        return "Parts of cards do not become cards, so waiting does not help."
+    if unit.need > unit.total:
+        return f"No node it may use has that many {unit.resource}, so waiting does not help."
+    return "Waiting does not help."
+
+
+def unit_advice(refusal: NoFit) -> str:
+    """What a person can do."""
+    resource, unit = refusal.resource, refusal.unit
+    if refusal.reason is Reason.SHARING_NOT_CONFIGURED:
+        return (
+            "ask the admin to share the GPUs (time-slicing or MPS in the device plugin's configuration), "
+            "or stop a model that holds a whole one"
+        )
+    if unit is None:
+        return f"ask for a resource that a node offers, or configure a node's device plugin to offer {resource}"
+    if unit.parts:
+        return f"ask for one card ({names.GPUS}), or add a node that gives whole GPUs away"
+    if unit.too_small:
+        return f"ask for less ({names.VRAM}), or add a node with larger GPUs or fewer replicas of each"
+    if refusal.count > 1:
+        return "ask for fewer of them, or add a node with more"
+    what = "a slice" if is_partition(resource) else "a GPU"
+    return f"stop a model that is no longer used, or add {what}"

@@ -1,0 +1,104 @@
+"""Units: pieces of a vendor's extended resource, which Kubernetes counts and the kubelet gives out.
+
+Where they do the booking there is no share of a certain card: the vendor's device plugin chooses the card.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from shared.api import names
+from shared.core.cards import Card, Inventory, Vendor
+from shared.core.unit_kinds import UnitKind
+
+Units: TypeAlias = tuple[tuple[str, int], ...]
+"""Resource and number of its units, in the order of the resources."""
+
+_WHOLE_CARDS: Mapping[str, Vendor] = {
+    names.NVIDIA_GPU: Vendor.NVIDIA,
+    names.NVIDIA_GPU_SHARED: Vendor.NVIDIA,
+    names.AMD_GPU: Vendor.AMD,
+}
+_PARTITION = re.compile(re.escape(names.NVIDIA_MIG_PREFIX) + r"[a-z0-9][a-z0-9.-]{1,40}\Z")
+
+
+def is_unit(resource: str) -> bool:
+    """Whether Kubernetes counts GPUs, or parts of them, under this name."""
+    return resource in _WHOLE_CARDS or is_partition(resource)
+
+
+def is_partition(resource: str) -> bool:
+    """Whether a unit of this resource is a MIG slice."""
+    return _PARTITION.match(resource) is not None
+
+
+def vendor_of(resource: str) -> Vendor:
+    """Whose cards the units of a resource are."""
+    return _WHOLE_CARDS.get(resource, Vendor.NVIDIA)
+
+
+def units_among(amounts: Mapping[str, int]) -> Units:
+    """The units among the amounts that a pod requests."""
+    return tuple(sorted((resource, count) for resource, count in amounts.items() if count and is_unit(resource)))
+
+
+def add_units(*each: Iterable[tuple[str, int]]) -> Units:
+    """Several numbers of units together."""
+    total: dict[str, int] = {}
+    for units in each:
+        for resource, count in units:
+            total[resource] = total.get(resource, 0) + count
+    return tuple(sorted(total.items()))
+
+
+def describe_units(units: Units) -> str:
+    """Units in words: `1 nvidia.com/gpu, 2 nvidia.com/mig-1g.10gb`."""
+    return ", ".join(f"{count} {resource}" for resource, count in units)
+
+
+def kinds_of(
+    inventory: Inventory, allocatable: Mapping[str, int], in_use: Callable[[str], bool]
+) -> tuple[UnitKind, ...]:
+    """What books the cards of a node if the product's own resources do not; empty if they do.
+
+    A node without an agent says it in its `GPUNode`. On one with an agent, a vendor's device plugin that gives whole
+    cards away as well goes first, until the admin has set `GPUNode.spec.mode`. `in_use` tells whether pods on the node
+    have units of a resource: a plugin that restarts offers none for a moment and is there all the same.
+    """
+    if inventory.kinds or inventory.served_by_us:
+        return inventory.kinds
+    return tuple(_other_plugins(inventory, allocatable, in_use))
+
+
+def spread_units(cards: Iterable[Card], kinds: Iterable[UnitKind], units: Mapping[str, int]) -> dict[int, int]:
+    """GB by slot that `units` take, told of the lowest slots: which cards they really are only the kubelet knows."""
+    cards = tuple(cards)
+    used: dict[int, int] = {}
+    for kind in kinds:
+        left = 0 if is_partition(kind.resource) else units.get(kind.resource, 0)
+        for card in cards:
+            here = min(left, kind.per_card) if card.vendor is vendor_of(kind.resource) else 0
+            if here:
+                left -= here
+                used[card.index] = card.budget_gb if kind.whole else here * (kind.gb or 0)
+    return used
+
+
+def _other_plugins(
+    inventory: Inventory, allocatable: Mapping[str, int], in_use: Callable[[str], bool]
+) -> Iterator[UnitKind]:
+    for resource, vendor in _WHOLE_CARDS.items():
+        offered = allocatable.get(resource)
+        cards = [card for card in inventory.cards if card.vendor is vendor]
+        if offered is not None and cards and (offered or in_use(resource)):
+            per_card = max(1, -(-offered // len(cards)))
+            yield UnitKind(resource, min(card.budget_gb for card in cards) // per_card, per_card)
+
+
+def memory_label(resource: str) -> str:
+    """The node label that tells how much memory a unit of a resource has."""
+    if is_partition(resource):
+        return f"{resource}.memory"
+    return names.AMD_VRAM if vendor_of(resource) is Vendor.AMD else names.GFD_MEMORY

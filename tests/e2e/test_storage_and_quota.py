@@ -1,0 +1,79 @@
+"""Volumes, quotas and failed creates on a real control plane: the operator's rights and watches are enough for them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hack.devcluster.api import Api, Json
+from shared.api import names
+from tests.e2e.conftest import MakePool
+from tests.e2e.kube import Namespace, deployment, ledger, node_of, pod, until
+
+pytestmark = pytest.mark.e2e
+
+
+def _create_volume(api: Api, namespace: Namespace, node: str) -> str:
+    """Path of a volume that only `node` reaches, set aside for a claim of the namespace."""
+    name = f"{namespace.name}-disk"
+    only = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    volume: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "local": {"path": "/models"},
+            "claimRef": {"namespace": namespace.name, "name": "cache"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [only]}]}},
+        },
+    }
+    api.create("/api/v1/persistentvolumes", volume)
+    return f"/api/v1/persistentvolumes/{name}"
+
+
+def test_a_pod_goes_to_the_node_of_its_volume(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16, 16, nodes=2)
+    full, other = here.nodes
+    namespace.create(pod("first", {names.VRAM: "6"}, pool=here.name))
+    first = namespace.running("first")[0]
+    elsewhere = other if node_of(first) == full else full
+    path = _create_volume(api, namespace, elsewhere)
+    namespace.create({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "cache"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "volumeName": f"{namespace.name}-disk",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    })  # fmt: skip
+    claiming = pod("second", {names.VRAM: "6"}, pool=here.name)
+    claiming["spec"]["volumes"] = [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}]
+    until("the volume decides", lambda: node_of(namespace.create(claiming, dry_run=True)) == elsewhere)
+    api.request("DELETE", path)
+
+
+def test_a_workload_whose_pods_a_quota_refuses_holds_no_more_than_it_wants(
+    api: Api, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(80)
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    namespace.create(quota)
+    time.sleep(1)  # the quota is in force once the API server has counted
+    namespace.create(deployment("chat", {names.VRAM: "6"}, pool=here.name))
+    seen: set[str] = set()
+    most = 0
+    until_s = time.monotonic() + 6
+    while time.monotonic() < until_s:
+        entries = ledger(api, here.node)
+        seen |= entries.keys()
+        most = max(most, len(entries))
+        time.sleep(0.02)
+    assert len(seen) > 2, "it tries again and again"
+    assert most == 1

@@ -1,0 +1,62 @@
+"""Whether a pod that was placed by units of a vendor's resource still has what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.core.containers import Role, mapping, read_containers, texts
+from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
+from shared.core.invalid import InvalidRequest
+from shared.core.unit_choice import serves
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import is_unit
+from webhook.later import LATER
+from webhook.marks import units_by_container
+from webhook.placed_record import read_record
+
+
+def refuse_other_units(pod: Mapping[str, Any], demand: Demand | None, kinds: Sequence[UnitKind]) -> None:
+    """Raises `InvalidRequest` where a container has fewer or smaller units than it asks."""
+    if demand is None:
+        return
+    by_resource = {kind.resource: kind for kind in kinds}
+    units = {(unit.container, unit.resource): unit.count for unit in units_by_container(pod)}
+    for ask in demand.asks:
+        counts = [
+            count
+            for (container, resource), count in units.items()
+            if container == ask.container and resource in by_resource and serves(by_resource[resource], ask, demand)
+        ]
+        if ask.count not in counts:
+            raise InvalidRequest(
+                ask.field,
+                str(ask.amount),
+                f"asks for other units than container {ask.container} has: one of the two was changed after the "
+                "placement",
+                LATER,
+            )
+
+
+def units_demand(pod: Mapping[str, Any]) -> Demand | None:
+    """What the pod asked before the placement: its annotations, the resources that stayed, and those that were taken.
+
+    None where the record is lost, without which what was added cannot be told from what was asked.
+    """
+    changed = {change.path: change.was for change in read_record(pod).changed}
+    if not changed:
+        return None
+    annotations = texts(mapping(pod.get("metadata"), "metadata").get("annotations"), "metadata.annotations")
+    spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
+    for container in read_containers(pod):
+        kind = "containers" if container.role is Role.APP else "initContainers"
+        limits: dict[str, str] = {}
+        for resource in {*container.limits, *REPLACED_RESOURCES}:
+            was = changed.get((kind, container.name, "resources", "limits", resource), container.limits.get(resource))
+            if isinstance(was, str) and (is_unit(resource) or resource in REPLACED_RESOURCES):
+                limits[resource] = was
+        raw: dict[str, Any] = {"name": container.name, "resources": {"limits": limits}}
+        if container.role is not Role.APP:
+            raw["restartPolicy"] = "Always" if container.role is Role.SIDECAR else None
+        spec[kind].append(raw)
+    return read_pod({"metadata": {"annotations": annotations}, "spec": spec}).demand
