@@ -152,7 +152,7 @@ def _server(container: Container, was: Mapping[str, Any]) -> dict[str, Any]:
 
     Variables that select devices may tell their number: those in `was` are read as they were before the placement.
     """
-    stands = {name: {"name": name, "value": value} for name, value in container.env.items()}
+    stands: dict[str, Any] = {name: {"name": name, "value": value} for name, value in container.env.items()}
     stands |= {name: {"name": name, "valueFrom": {}} for name in container.env_from_elsewhere}
     env = [
         entry for name, entry in {**stands, **was}.items() if entry is not None and name != names.NVIDIA_VISIBLE_DEVICES

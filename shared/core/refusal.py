@@ -184,11 +184,11 @@ class NoFit:
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
     that is placed, `partitions_only` that all that is left are partitions, which serve no such ask. `node_name` is the
     pod's `spec.nodeName`, `misnamed` says that it names none of the nodes with cards, and `narrowed` that the pod's own
-    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
-    would fit once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is
-    short, where that is nearer than any card, and `unit` the nearest offer of it. `owned` says that a controller
-    creates the pod again by itself, `update` that what is in the way is an older pod of the same workload, `elsewhere`
-    is a node that has room and that the pod keeps itself from.
+    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody
+    tells. `can_wait` says whether the ask would fit once memory is freed, a card recovers or a node returns. `resource`
+    is the vendor's resource that is short, where that is nearer than any card, and `unit` the nearest offer of it.
+    `owned` says that a controller creates the pod again by itself, `update` that what is in the way is an older pod of
+    the same workload, `elsewhere` is a node that has room and that the pod keeps itself from.
     """
 
     reason: Reason
