@@ -136,6 +136,10 @@ def _best(refusal: NoFit) -> str:
         what = _KINDS[refusal.attempts[0].card_class]
         card = f"the best {what}, {_card(refusal.attempts[0])}, {_state(refusal.attempts[0])}"
         return f"{card}, but its node cannot take the pod" if shut else f"{card}{together}"
+    if refusal.misnamed:
+        return f"spec.nodeName is {_cut(refusal.node_name, _NAME_LIMIT)}, which is no node with cards"
+    if refusal.node_name:
+        return f"{_cut(refusal.node_name, _NAME_LIMIT)}, the node of spec.nodeName, is not left"
     return "no node with cards is left" if refusal.excluded else "no node of the cluster has a card"
 
 
@@ -165,6 +169,8 @@ def _state(attempt: CardAttempt) -> str:
     if attempt.need_gb > attempt.budget_gb:
         return f"has {attempt.budget_gb} GB in all and is {attempt.need_gb - attempt.budget_gb} GB too small"
     free = f"has {attempt.free_gb} of {attempt.budget_gb} GB free"
+    if attempt.whole_only and attempt.short_gb:
+        return f"{free} and is only given away whole"
     if attempt.backing is not None and attempt.lacks_memory_most:
         if attempt.too_small:
             return (
@@ -271,6 +277,11 @@ def _is_too_large(refusal: NoFit) -> bool:
     return bool(refusal.attempts) and refusal.attempts[0].too_small
 
 
+def _is_whole_only(refusal: NoFit) -> bool:
+    """Whether the nearest card is not shared, so that asking for less of it is no use."""
+    return bool(refusal.attempts) and refusal.attempts[0].whole_only and not refusal.attempts[0].too_small
+
+
 def _is_out_of_service(refusal: NoFit) -> bool:
     """Whether even the nearest card is unhealthy or cordoned."""
     return bool(refusal.attempts) and not refusal.attempts[0].healthy
@@ -337,7 +348,8 @@ def _advice(refusal: NoFit) -> str:
         return f"ask for less ({names.VRAM}), move a container to a pod of its own, or add a larger node"
     if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
         more = "free cards of one node" if waits else "add a node with more of them"
-        return f"ask for fewer cards ({names.GPUS}), for less on each ({names.VRAM}), or {more}"
+        less = "" if _is_whole_only(refusal) else f", for less on each ({names.VRAM})"
+        return f"ask for fewer cards ({names.GPUS}){less}, or {more}"
     return _advice_on_a_card(refusal.attempts[0])
 
 
@@ -369,6 +381,8 @@ def _advice_on_a_card(nearest: CardAttempt) -> str:
         return f"{less}, split it over several cards ({names.GPUS}), or add a larger card"
     if nearest.too_small:
         return f"{less}, or add a larger card"
+    if nearest.whole_only:
+        return "stop a model that is no longer used, or add a card"
     return f"{less}, stop a model that is no longer used, or add a card"
 
 

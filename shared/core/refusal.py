@@ -44,7 +44,10 @@ class Backing:
 
 @dataclass(frozen=True, slots=True)
 class CardAttempt:
-    """One card that was looked at: `need_gb` were asked of it, `free_gb` of its `budget_gb` are free."""
+    """One card that was looked at: `need_gb` were asked of it, `free_gb` of its `budget_gb` are free.
+
+    `whole_only` says that a part of it was asked where it is only given away whole.
+    """
 
     node: str
     index: int
@@ -55,6 +58,7 @@ class CardAttempt:
     healthy: bool
     card_class: CardClass = CardClass.DISCRETE
     backing: Backing | None = None
+    whole_only: bool = False
 
     @property
     def short_gb(self) -> int:
@@ -178,9 +182,9 @@ class NoFit:
     are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
-    that is placed, `partitions_only` that all that is left are partitions, which serve no such ask, `misnamed` that
-    `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own choice of types or UUIDs left no
-    card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
+    that is placed, `partitions_only` that all that is left are partitions, which serve no such ask. `node_name` is the
+    pod's `spec.nodeName`, `misnamed` says that it names none of the nodes with cards, and `narrowed` that the pod's own
+    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
     would fit once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is
     short, where that is nearer than any card, and `unit` the nearest offer of it. `owned` says that a controller
     creates the pod again by itself, `update` that what is in the way is an older pod of the same workload, `elsewhere`
@@ -200,6 +204,7 @@ class NoFit:
     unsupported: bool = False
     undeclared: str | None = None
     partitions_only: bool = False
+    node_name: str = ""
     misnamed: bool = False
     narrowed: bool = False
     unit: UnitAttempt | None = None

@@ -77,6 +77,10 @@ class Admission:
         """Ends its connections to the webhooks, so that the next calls look at the certificates again."""
         self._connections.hang_up()
 
+    def living(self, replica: str | None) -> str | None:
+        """The replica that goes on with a request: the one that served it so far, or any other if that is dead."""
+        return replica if self._product.webhook(replica) is not None else None
+
     async def mutate(self, passage: Passage, *, again: bool = False) -> None:
         """Asks the mutating webhooks; `again` only those that were asked before and want to be asked once more."""
         passage.object = self._defaulted(passage)

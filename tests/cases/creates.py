@@ -229,6 +229,7 @@ class Requests:
         held = self._held.get(step["of"])
         if held is None:
             raise ValueError(f"{step['action']}: step {step['of']} is no create that came before")
+        held.passage.replica = self.admission.living(held.passage.replica)
         return held
 
     def _last_mention(self, number: int) -> int | None:

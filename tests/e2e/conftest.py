@@ -27,7 +27,7 @@ from shared.api import names
 from shared.core.cards import Vendor
 from tests.e2e.existing import ExistingCluster
 from tests.e2e.kube import Namespace, find, pod, until
-from tests.e2e.reviews import WebhookPort, webhook_ports
+from tests.e2e.reviews import NOWHERE, WebhookPort, webhook_ports
 
 AnyCluster: TypeAlias = DevCluster | ExistingCluster
 
@@ -219,7 +219,7 @@ def _wait_known(stage: Stage, nodes: Sequence[str]) -> None:
 
     The API server tells of a node first, the webhooks' watches a moment later.
     """
-    tenant = Namespace(stage.api, "default") if stage.operator is not None else _probe_namespace(stage.api)
+    tenant = Namespace(stage.api, NOWHERE) if stage.operator is not None else _probe_namespace(stage.api)
     listed = {node["metadata"]["name"]: node for node in stage.api.get("/api/v1/nodes")["items"]}
     for name in nodes:
         node = listed[name]

@@ -72,10 +72,50 @@ ONE_NODE = [
         [node("node-a", cards(16)), node("node-b", cards(16))],
         demand(ask(6)),
         a_pod().on("nope"),
-        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 2 nodes are excluded: not named by "
-        "spec.nodeName.\n"
+        "insufficient_capacity: needs 6 GB on one card; spec.nodeName is nope, which is no node with cards; 2 nodes "
+        "are excluded: not named by spec.nodeName.\n"
         "Waiting does not help. Remove spec.nodeName or name a node with cards.",
         id="a-node-name-that-no-node-with-cards-has",
+    ),
+    pytest.param(
+        [node("node-a", cards(16), a_node("node-a").cordoned()), node("node-b", cards(16))],
+        demand(ask(6)),
+        a_pod().on("node-a"),
+        "insufficient_capacity: needs 6 GB on one card; node-a, the node of spec.nodeName, is not left; 2 nodes are "
+        "excluded: 1 cordoned, 1 not named by spec.nodeName.\n"
+        "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, bring an "
+        "excluded node back, or add a node that it may use.",
+        id="a-node-name-of-a-cordoned-node",
+    ),
+    pytest.param(
+        [node("node-a", cards(80))],
+        demand(ask(6)),
+        a_pod().requesting({"example.com/hca": "1"}),
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 80 of 80 GB free, but its "
+        "node cannot take the pod; 1 node is excluded: short of example.com/hca.\n"
+        "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
+        id="a-resource-that-no-node-offers",
+    ),
+    pytest.param(
+        [node("node-a", cards(24), exclusive=True, ledger={"r": entry({0: 24})})],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 0 of 24 GB free and is "
+        "only given away whole.\n"
+        "Held on gpu-0 of node-a: 24 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, stop a model that is no "
+        "longer used, or add a card.",
+        id="a-card-that-is-not-shared",
+    ),
+    pytest.param(
+        [node("node-a", cards(24, 24), exclusive=True, ledger={"r": entry({0: 24})})],
+        demand(ask(6, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 6 GB on each of 2 cards; the best node, node-a, has room on 1 of its 2 cards.\n"
+        "Held on gpu-0 of node-a: 24 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, ask for fewer cards "
+        "(kamiwaza.ai/gpus), or free cards of one node.",
+        id="several-cards-that-are-not-shared",
     ),
     pytest.param(
         [node("node-a", cards(16, vendor=Vendor.INTEL))],
