@@ -264,12 +264,12 @@ class _Needs:
 
 
 def _vendors(states: Iterable[NodeState]) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported}
-            | {vendor.label for state in states for vendor in vendors_of_kinds(state)}
-        )
-    )
+    """Whose cards nodes offer; where they offer none, whose they have."""
+    states = tuple(states)
+    cards = [card for state in states for card in state.inventory.cards]
+    offered = {card.vendor.label for card in cards if not card.unsupported}
+    offered |= {vendor.label for state in states for vendor in vendors_of_kinds(state)}
+    return tuple(sorted(offered or {card.vendor.label for card in cards}))
 
 
 def _versions(states: Iterable[NodeState], demand: Demand) -> tuple[str, ...]:
