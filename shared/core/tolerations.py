@@ -21,7 +21,10 @@ class TolerationOperator(StrEnum):
     LT = "Lt"
 
 
-BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+NO_EXECUTE = "NoExecute"
+"""The effect that also keeps a pod away that no scheduler is asked about."""
+
+BLOCKING_EFFECTS = frozenset({"NoSchedule", NO_EXECUTE})
 """Effects that keep a new pod away; `PreferNoSchedule` only ranks."""
 
 # Kubernetes compares numbers only where both are written without a plus sign or leading zeros.

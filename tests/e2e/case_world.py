@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import pytest
+
 from hack.devcluster.api import Api
 from hack.devcluster.nodes import AGENT_FIELD_MANAGER, GPU_NODES, wait_nodes_ready
 from shared.api import names
@@ -206,7 +208,7 @@ class RealWorld:
         """Stores a pod, which then runs, or has ended if that is what is given."""
         namespace, name = Namespace(self.api, given["namespace"]), given["name"]
         namespace.create(raw)
-        until(f"{name} runs", lambda: phase(namespace.get("Pod", name)) == "Running")
+        wait_running(namespace, name)
         if given["phase"] != "Running":
             self.api.merge(f"{namespace.path('Pod', name)}/status", {"status": {"phase": given["phase"]}})
 
@@ -215,6 +217,19 @@ class RealWorld:
         self.api.delete(f"{pods}?gracePeriodSeconds=0")
         self.api.delete(namespace.path(names.MODEL_PLACEMENT))
         until(f"the pods of {namespace.name} are gone", lambda: not self.all(pods))
+
+
+def wait_running(namespace: Namespace, name: str) -> None:
+    """Waits until a pod runs."""
+
+    def read() -> bool:
+        return phase(namespace.get("Pod", name)) == "Running"
+
+    try:
+        until(f"{name} runs", read)
+    except pytest.fail.Exception:
+        raw = namespace.get("Pod", name)
+        pytest.fail(f"{name} does not run; its node is {raw['spec'].get('nodeName')}, its status {raw['status']}")
 
 
 def _check(given: Json) -> None:
