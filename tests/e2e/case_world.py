@@ -29,6 +29,7 @@ from tests.fakes.objects import Json
 AS_SENT: Final = "cases-as-sent"
 """A namespace that is not opted in: what the API server makes of a pod there is what our webhooks see first."""
 
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 _RUNTIME_CLASS: Final[Json] = {
     "apiVersion": "node.k8s.io/v1",
@@ -97,8 +98,9 @@ class RealWorld:
         for collection in ("/api/v1/nodes", GPU_NODES):
             for node in self._nodes:
                 delete_if_there(self.api, f"{collection}/{node}")
-        gone = [f"{GPU_NODES}/{node}" for node in self._nodes]
-        until("the cards are gone", lambda: not any(self.api.exists(path) for path in gone))
+        # kwok leaves the pods of a new node alone where the Lease of an old one of that name is still there.
+        gone = [f"{collection}/{node}" for collection in (GPU_NODES, _LEASES) for node in self._nodes]
+        until("what belongs to the nodes is gone", lambda: not any(self.api.exists(path) for path in gone))
         self._nodes.clear()
 
     def end(self) -> None:
