@@ -29,6 +29,7 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.remedies import with_remedies
 from shared.core.snapshot import NodeState
 from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster, Located
@@ -121,9 +122,10 @@ class Mutator:
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         while True:
             replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
-            verdict = place(picture_for(self._cluster, pod, reservation, replaced), demand, constraints)
+            picture = picture_for(self._cluster, pod, reservation, replaced)
+            verdict = place(picture, demand, constraints)
             if isinstance(verdict, NoFit):
-                return Refused(verdict)
+                return Refused(with_remedies(verdict, picture, pod, demand, constraints))
             state = self._cluster.node(verdict.node)
             assert state is not None
             if request.dry_run:

@@ -54,7 +54,7 @@ def rewrite(
             cards = [share.card for share in shares[ask.container]]
             _show_cards(work, user, cards, state.inventory.injection)
             _check_selection(work, user, cards, state.inventory.injection)
-            _limit_server(work, containers[ask.container], shares[ask.container])
+        _limit_server(work, containers[ask.container], shares[ask.container])
     write_units(patch, demand, placed, work.changed, work.warnings)
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):

@@ -100,7 +100,7 @@ class CardSearch:
                 ask.container,
                 cards[slot],
                 needs[ask.container][slot],
-                ask.amount.on(cards[slot], exclusive=_is_whole(cards[slot], state.inventory, demand)),
+                ask.amount.on(cards[slot], exclusive=is_given_whole(cards[slot], state.inventory, demand)),
             )
             for ask in demand.asks
             for slot in sorted(chosen[ask.container], key=lambda slot: cards[slot].index)
@@ -170,7 +170,7 @@ class CardSearch:
 
 def request_on(ask: Ask, card: Card, inventory: Inventory, demand: Demand) -> int:
     """GB that `ask` takes of `card`: its amount, or what an init container needs there before it, if that is more."""
-    exclusive = _is_whole(card, inventory, demand)
+    exclusive = is_given_whole(card, inventory, demand)
     return max(amount.on(card, exclusive=exclusive) for amount in (ask.amount, *ask.init))
 
 
@@ -242,6 +242,6 @@ def _picks(groups: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, .
             yield (*first[:taken], *others)
 
 
-def _is_whole(card: Card, inventory: Inventory, demand: Demand) -> bool:
+def is_given_whole(card: Card, inventory: Inventory, demand: Demand) -> bool:
     """Whether a card is given whole: because the node does so, because the pod wants it, or as a partition."""
     return inventory.exclusive or demand.policy is Policy.EXCLUSIVE or card.is_partition

@@ -43,7 +43,8 @@ class Exclusion(StrEnum):
 
     def words(self, nodes: int) -> str:
         """How many nodes it excludes, for a text: `2 cordoned`."""
-        return f"{nodes} {_WORDS[self]}"
+        many = "s" if self is Exclusion.UNTOLERATED_TAINT and nodes > 1 else ""
+        return f"{nodes} {_WORDS[self]}{many}"
 
 
 _WORDS = {
@@ -93,6 +94,12 @@ def load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) ->
     return tuple(sorted(set(_load_exclusions(state, constraints, peers)), key=_ORDER.__getitem__))
 
 
+def other_shortages(state: NodeState, constraints: Constraints) -> tuple[str, ...]:
+    """The resources by name behind `INSUFFICIENT_RESOURCE`."""
+    lacking = _lacking(state, constraints)
+    return tuple(sorted(each for each in lacking if _shortage(each) is Exclusion.INSUFFICIENT_RESOURCE))
+
+
 def admits_node(node: NodeFacts, constraints: Constraints) -> bool:
     """Whether `node_exclusions` is empty, without looking for more than one."""
     return next(_node_exclusions(node, constraints), None) is None
@@ -126,12 +133,10 @@ def _node_exclusions(node: NodeFacts, constraints: Constraints) -> Iterator[Excl
 
 
 def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> Iterator[Exclusion]:
-    allocatable = state.facts.allocatable
-    if len(state.pods) >= allocatable.get(names.POD_SLOTS, 0):
+    if len(state.pods) >= state.facts.allocatable.get(names.POD_SLOTS, 0):
         yield Exclusion.TOO_MANY_PODS
-    for resource, amount in constraints.requests.items():
-        if amount > allocatable.get(resource, 0) - state.requested.get(resource, 0):
-            yield _shortage(resource)
+    for resource in _lacking(state, constraints):
+        yield _shortage(resource)
     if constraints.host_ports and _has_port_conflict(state, constraints):
         yield Exclusion.HOST_PORT
     if peers.claim_in_use:
@@ -154,6 +159,13 @@ def _is_named(node: NodeFacts, constraints: Constraints) -> bool:
     look at (the cordon, taints that do not evict, the pods around) keeps nobody away.
     """
     return constraints.node_name == node.name
+
+
+def _lacking(state: NodeState, constraints: Constraints) -> Iterator[str]:
+    allocatable = state.facts.allocatable
+    for resource, amount in constraints.requests.items():
+        if amount > allocatable.get(resource, 0) - state.requested.get(resource, 0):
+            yield resource
 
 
 def _tolerates_cordon(constraints: Constraints) -> bool:

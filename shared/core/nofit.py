@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from shared.api import names
 from shared.core.accel import spell
 from shared.core.asks import Ask
-from shared.core.card_choice import accel_met, request_on
+from shared.core.card_choice import accel_met, is_given_whole, request_on
 from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.filters import Exclusion, load_exclusions, node_exclusions
-from shared.core.holders import holders_of
+from shared.core.filters import Exclusion, load_exclusions, node_exclusions, other_shortages
+from shared.core.holders import holders_of, unit_holders_of
 from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
@@ -108,9 +108,10 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         unsupported=bool(with_cards) and all(_unsupported(state, demand) for state in with_cards),
         undeclared=_undeclared(lasting, demand),
         partitions_only=bool(right_cards) and not able,
+        node_name=constraints.node_name or "",
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
-        holders=_holders(snapshot, short.attempts, constraints.namespace),
+        holders=_holders(snapshot, short, constraints.namespace),
         can_wait=can_wait,
     )
 
@@ -197,9 +198,15 @@ def _unable(state: NodeState, demand: Demand) -> Sequence[str]:
 
 def _closed(state: NodeState, demand: Demand, constraints: Constraints, peers: Peers) -> Sequence[Exclusion | str]:
     """What keeps the pod from a node because of the pods there; empty if nothing does."""
-    if _gives_units(state, demand):
-        return load_exclusions(state, constraints, peers)
-    return closing_reasons(state, demand, constraints, peers)
+    reasons: list[Exclusion | str] = list(
+        load_exclusions(state, constraints, peers)
+        if _gives_units(state, demand)
+        else closing_reasons(state, demand, constraints, peers)
+    )
+    if Exclusion.INSUFFICIENT_RESOURCE in reasons:
+        reasons.remove(Exclusion.INSUFFICIENT_RESOURCE)
+        reasons += [f"short of {resource}" for resource in other_shortages(state, constraints)]
+    return reasons
 
 
 def _gives_units(state: NodeState, demand: Demand) -> bool:
@@ -314,7 +321,7 @@ def _attempts(
             best_node is not None and state.name != best_node.node,
             not card.healthy,
             need > most,
-            max(0, need - room),
+            need - most if need > most else max(0, need - room),
             state.name,
             card.index,
             need,
@@ -337,6 +344,7 @@ def _attempts(
             card.healthy,
             card.card_class,
             backing_of(state, card, own),
+            whole_only=not ask.amount.is_whole and is_given_whole(card, state.inventory, demand),
         )
         for *_, name, index, need, free, card, state in heapq.nsmallest(MOST_ATTEMPTS, ranked)
     )
@@ -356,8 +364,12 @@ def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int) 
     return best
 
 
-def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], namespace: str) -> Holders:
-    """The holders of the nearest card, if it is their shares that are in the way."""
+def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:
+    """The holders of the nearest card, or of the nearest units, if it is they that are in the way."""
+    unit, attempts = short.unit, short.attempts
+    if unit is not None:
+        in_the_way = not (unit.never or unit.has_room)
+        return unit_holders_of(snapshot.nodes[unit.node], unit.resource, namespace) if in_the_way else Holders()
     if not attempts or attempts[0].too_small or not attempts[0].healthy or not attempts[0].short_gb:
         return Holders()
     return holders_of(snapshot.nodes[attempts[0].node], attempts[0].index, namespace)

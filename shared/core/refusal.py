@@ -44,7 +44,10 @@ class Backing:
 
 @dataclass(frozen=True, slots=True)
 class CardAttempt:
-    """One card that was looked at: `need_gb` were asked of it, `free_gb` of its `budget_gb` are free."""
+    """One card that was looked at: `need_gb` were asked of it, `free_gb` of its `budget_gb` are free.
+
+    `whole_only` says that a part of it was asked where it is only given away whole.
+    """
 
     node: str
     index: int
@@ -55,6 +58,7 @@ class CardAttempt:
     healthy: bool
     card_class: CardClass = CardClass.DISCRETE
     backing: Backing | None = None
+    whole_only: bool = False
 
     @property
     def short_gb(self) -> int:
@@ -72,6 +76,13 @@ class CardAttempt:
     def lacks_memory(self) -> bool:
         """Whether the node's memory is in the way, and not the size of the card."""
         return self.backing is not None and self.backing.room_gb < self.need_gb <= self.budget_gb
+
+    @property
+    def lacks_memory_most(self) -> bool:
+        """Whether it is the node's memory that leaves least, and not what is free of the card."""
+        if self.backing is None or not self.lacks_memory:
+            return False
+        return self.backing.room_gb < self.free_gb or self.too_small
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +133,8 @@ class NodeAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Who holds GB of the nearest card: pods of the caller's namespace by name and the largest first, those of other
-    namespaces as one sum, and what was measured to be held by nobody we know.
+    """Who holds GB of the nearest card, or units of the nearest resource: pods of the caller's namespace by name, the
+    largest first, those of other namespaces as one sum, and what was measured to be held by nobody we know.
     """
 
     own: tuple[tuple[str, int], ...] = ()
@@ -141,6 +152,29 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """An update that waits for itself: `pod`, of an older revision of the workload, keeps the room that the new one
+    needs, and goes only once the new one runs.
+    """
+
+    kind: str
+    workload: str
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A node with room that the pod keeps itself from: by a `taint` (as `kubectl taint` writes it) that it does not
+    tolerate, by naming another node, or by not selecting it.
+    """
+
+    node: str
+    taint: str
+    unnamed: bool
+    unselected: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NoFit:
     """A well-formed ask that no node can serve now.
 
@@ -148,11 +182,13 @@ class NoFit:
     are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
-    that is placed, `partitions_only` that all that is left are partitions, which serve no such ask, `misnamed` that
-    `spec.nodeName` names none of the nodes with cards, `narrowed` that the pod's own choice of types or UUIDs left no
-    card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
-    would fit once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is
-    short, where that is nearer than any card, and `unit` the nearest offer of it.
+    that is placed, `partitions_only` that all that is left are partitions, which serve no such ask. `node_name` is the
+    pod's `spec.nodeName`, `misnamed` says that it names none of the nodes with cards, and `narrowed` that the pod's own
+    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody
+    tells. `can_wait` says whether the ask would fit once memory is freed, a card recovers or a node returns. `resource`
+    is the vendor's resource that is short, where that is nearer than any card, and `unit` the nearest offer of it.
+    `owned` says that a controller creates the pod again by itself, `update` that what is in the way is an older pod of
+    the same workload, `elsewhere` is a node that has room and that the pod keeps itself from.
     """
 
     reason: Reason
@@ -168,12 +204,16 @@ class NoFit:
     unsupported: bool = False
     undeclared: str | None = None
     partitions_only: bool = False
+    node_name: str = ""
     misnamed: bool = False
     narrowed: bool = False
     unit: UnitAttempt | None = None
     resource: str = ""
     holders: Holders = Holders()
     can_wait: bool = False
+    owned: bool = True
+    update: RollingUpdate | None = None
+    elsewhere: Elsewhere | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any, TypeAlias
 
 from tests.fuzz import words
 from tests.fuzz.dice import Dice
+from tests.fuzz.words import fresh
 
 Spot: TypeAlias = tuple[str | int, ...]
 
@@ -46,7 +46,7 @@ def spots(value: Any, at: Spot = ()) -> Iterator[Spot]:
 
 def replaced(value: Any, spot: Spot, by: Any) -> Any:
     """A copy of `value` with something else at one spot."""
-    result = deepcopy(value)
+    result = fresh(value)
     parent = result
     for part in spot[:-1]:
         parent = parent[part]
@@ -61,11 +61,11 @@ def mutated(dice: Dice, value: Any) -> Any:
         return any_json(dice)
     if dice.chance(0.7):
         return replaced(value, spot, any_json(dice))
-    parent = result = deepcopy(value)
+    parent = result = fresh(value)
     for part in spot[:-1]:
         parent = parent[part]
     if isinstance(parent, list) and dice.chance(0.5):
-        parent.append(deepcopy(parent[int(spot[-1])]))
+        parent.append(fresh(parent[int(spot[-1])]))
     else:
         del parent[spot[-1]]
     return result

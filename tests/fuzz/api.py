@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any, cast
 
 import orjson
@@ -18,7 +17,7 @@ from shared.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from tests.fuzz import words
 from tests.fuzz.clusters import ClusterJson, shares_of
 from tests.fuzz.dice import Dice
-from tests.fuzz.words import Json
+from tests.fuzz.words import Json, fresh
 
 _GPU_NODES = "/apis/placement.kamiwaza.ai/v1alpha1/gpunodes/"
 _USUAL_S = 0.001
@@ -55,7 +54,7 @@ class Api:
 
     async def get(self, path: str) -> Json:
         await self._travel(path)
-        return deepcopy(self._find(path))
+        return fresh(self._find(path))
 
     async def create(self, path: str, body: Json) -> Json:
         await self._travel(path)

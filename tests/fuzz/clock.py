@@ -17,6 +17,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return self._moment
 
     def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._moment = max(self._moment, self._scheduled[0].when())  # type: ignore[attr-defined]
+        if not self._ready:  # type: ignore[attr-defined]
+            timers = (timer for timer in self._scheduled if not timer.cancelled())  # type: ignore[attr-defined]
+            self._moment = max(self._moment, min((timer.when() for timer in timers), default=0.0))
         super()._run_once()  # type: ignore[misc]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field
 
 from tests.builders import expressions, requirement
 from tests.fuzz import words
 from tests.fuzz.dice import Dice
-from tests.fuzz.words import CARD, Json
+from tests.fuzz.words import CARD, Json, fresh
 from tests.storage_builders import a_claim, a_class, a_volume
 
 EPOCH = 1_800_000_000
@@ -199,7 +198,7 @@ def a_running_pod(dice: Dice, name: str, node: str) -> Json:
         pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
         spec["affinity"] = {"nodeAffinity": {words.REQUIRED: {"nodeSelectorTerms": [pin]}}}
     if dice.chance(0.1):
-        spec["containers"][0]["ports"] = [deepcopy(words.PORTS[1])]
+        spec["containers"][0]["ports"] = [fresh(words.PORTS[1])]
     if dice.chance(0.05):
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "chat"}}}
         spec.setdefault("affinity", {})["podAntiAffinity"] = {words.REQUIRED: [term]}

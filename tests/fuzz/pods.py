@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 
 from tests.fuzz import words
 from tests.fuzz.dice import Dice
-from tests.fuzz.words import Json
+from tests.fuzz.words import Json, fresh
 
 _SERVING, _HELPER = "main", "helper"
 
@@ -54,9 +53,9 @@ def _bare_pod(dice: Dice, namespace: str) -> Json:
         if dice.chance(0.5):
             spec["initContainers"].append({**_container(dice, "proxy"), "restartPolicy": "Always"})
     if dice.chance(0.35):
-        spec |= deepcopy(dice.one(words.SPECS))
+        spec |= fresh(dice.one(words.SPECS))
     if dice.chance(0.05):
-        spec |= deepcopy(dice.one(words.SPECS))
+        spec |= fresh(dice.one(words.SPECS))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
@@ -68,13 +67,13 @@ def _owner(dice: Dice) -> Json:
 
 def _container(dice: Dice, name: str) -> Json:
     engine = words.ENGINES[0] if dice.chance(0.6) else dice.one(words.ENGINES)
-    container: Json = {"name": name, "image": engine.image, **deepcopy(dice.one(engine.lines))}
+    container: Json = {"name": name, "image": engine.image, **fresh(dice.one(engine.lines))}
     if dice.chance(0.4):
-        container["resources"] = deepcopy(dice.one(words.PLAIN_RESOURCES))
+        container["resources"] = fresh(dice.one(words.PLAIN_RESOURCES))
     if dice.chance(0.3):
         container["env"] = _variables(dice)
     if dice.chance(0.08):
-        container["ports"] = [deepcopy(dice.one(words.PORTS))]
+        container["ports"] = [fresh(dice.one(words.PORTS))]
     return container
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -11,7 +10,7 @@ from tests.fuzz import words
 from tests.fuzz.answers import PLACED, RESERVATION
 from tests.fuzz.any_json import any_json, deep, mutated
 from tests.fuzz.dice import Dice
-from tests.fuzz.words import Json
+from tests.fuzz.words import Json, fresh
 
 _POD_RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
 _TEXTS = (
@@ -79,7 +78,7 @@ def another_request(dice: Dice) -> Json:
 
 def forged(dice: Dice, pod: Json) -> Json:
     """A pod with marks that no placement of ours made, or with half of them."""
-    made = deepcopy(pod)
+    made = fresh(pod)
     metadata = made["metadata"]
     if dice.chance(0.7):
         label = dice.one(("aaaaaaaaaa", "zzzzzzzzzz", "6", "", "AAAAAAAAAA"))
@@ -97,7 +96,7 @@ def forged(dice: Dice, pod: Json) -> Json:
 
 def copied(dice: Dice, stored: Json) -> Json:
     """A placed pod as somebody sends it again: as it is, without some of its marks, or changed in between."""
-    made = deepcopy(stored)
+    made = fresh(stored)
     metadata = made["metadata"]
     for key in ("uid", "creationTimestamp", "deletionTimestamp"):
         metadata.pop(key, None)

@@ -68,10 +68,10 @@ def run_episode(seed: int, number: int, least: int, make_mutator: MutatorClass =
     return Outcome(episode.tally, failure)
 
 
-def replay(path: Path) -> tuple[list[str], str]:
+def replay(path: Path, make_mutator: MutatorClass = Mutator) -> tuple[list[str], str]:
     """The answers to the reviews of a failure, sent one by one to its cluster, and the law they break, if any."""
     recorded = orjson.loads(path.read_bytes())
-    episode = Episode(Dice(Random(0)), ClusterJson(**recorded["cluster"]))
+    episode = Episode(Dice(Random(0)), ClusterJson(**recorded["cluster"]), make_mutator)
     sent = [(path, body.encode()) for path, body in recorded["sent"]]
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         try:

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
 
 Json: TypeAlias = dict[str, Any]
 Options: TypeAlias = Sequence[str]
+T = TypeVar("T")
+
+
+def fresh(value: T) -> T:
+    """A copy of JSON that may be changed."""
+    copy: T = orjson.loads(orjson.dumps(value))
+    return copy
+
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -154,7 +154,7 @@ class World:
     def live(self) -> None:
         """Some time goes by: pods end, the controller clears up, nodes and cards change, watches deliver."""
         self.cluster.now += self._dice.one((0, 1, 1, 5, 30))
-        for uid in [uid for uid in self.cluster.pods if self._dice.chance(0.12)]:
+        for uid in [uid for uid in self.cluster.pods if self._dice.chance(0.2)]:
             self._end_pod(uid)
         self._clear_up()
         if self._dice.chance(0.15):

@@ -123,9 +123,9 @@ CASES = [
         demand(ask(10)),
         a_pod(),
         "insufficient_capacity: needs 10 GB on one card; the best partition, gpu-1 of dgx, has 0 of 39 GB free and is "
-        "39 GB short.\n"
+        "only given away whole.\n"
         "Held on gpu-1 of dgx: 39 GB by a pod being created.\n"
-        f"{USUAL}",
+        f"{SOON} stop a model that is no longer used, or add a card.",
         id="a-partition-in-use",
     ),
     pytest.param(

@@ -56,6 +56,10 @@ class TestAttempts:
         ]
         assert nearest(refusal(*states, of=demand(ask(60)))) == [("c", 0), ("b", 1), ("a", 1), ("b", 0), ("a", 0)]
 
+    def test_of_cards_that_never_can_the_largest_is_the_nearest_whatever_is_used_of_it(self) -> None:
+        states = [node("a", cards(10)), node("b", cards(20), ledger={"r": entry({0: 15})})]
+        assert nearest(refusal(*states, of=demand(ask(25)))) == [("b", 0), ("a", 0)]
+
     def test_cards_of_another_vendor_are_not_among_them(self) -> None:
         state = node("a", [card(0, 24), card(1, 80, Vendor.AMD)])
         assert nearest(refusal(state, of=demand(ask(30), vendor=Vendor.NVIDIA))) == [("a", 0)]
