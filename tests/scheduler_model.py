@@ -5,7 +5,7 @@ It shares no code with the product, so that both can be held against each other.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from fractions import Fraction
 from typing import Any
@@ -27,8 +27,6 @@ _REASONS = {
     "ephemeral-storage": "insufficient_ephemeral_storage",
 }
 _STAYING = "Always"
-_SCHEDULERS_OWN = frozenset({"pod_affinity", "pod_anti_affinity", "existing_anti_affinity", "topology_spread"})
-"""What no kubelet looks at."""
 
 
 def completed(pod: Json) -> Json:
@@ -118,9 +116,9 @@ def tolerates(toleration: Json, taint: Json) -> bool:
             return int(theirs) > int(ours) if operator == "Gt" else int(theirs) < int(ours)
 
 
-def tolerates_node(pod: Json, node: Json, *, effects: Container[str] = ("NoSchedule", "NoExecute")) -> bool:
+def tolerates_node(pod: Json, node: Json) -> bool:
     return all(
-        taint["effect"] not in effects or any(tolerates(each, taint) for each in pod["spec"]["tolerations"])
+        taint["effect"] == "PreferNoSchedule" or any(tolerates(each, taint) for each in pod["spec"]["tolerations"])
         for taint in node["spec"].get("taints") or []
     )
 
@@ -235,15 +233,11 @@ class Model:
     def node_reasons(self, node: Json) -> set[str]:
         cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
         spec = self.pod["spec"]
-        named = self.is_named(node)
         checks = {
             "not_ready": node["status"]["conditions"][0]["status"] == "True",
-            "cordoned": named
-            or not node["spec"].get("unschedulable")
+            "cordoned": not node["spec"].get("unschedulable")
             or any(tolerates(each, cordon) for each in spec["tolerations"]),
-            "untolerated_taint": tolerates_node(
-                self.pod, node, effects=["NoExecute"] if named else ["NoSchedule", "NoExecute"]
-            ),
+            "untolerated_taint": tolerates_node(self.pod, node),
             "node_name": spec.get("nodeName") in (None, "", node["metadata"]["name"]),
             "node_selector": selects_node(self.pod, node),
         }
@@ -279,12 +273,7 @@ class Model:
             reason = _REASONS.get(resource, "insufficient_resource")
             enough = not wanted or wanted + taken <= quantity(offered.get(resource, "0"))
             checks[reason] = checks.get(reason, True) and enough
-        unasked = _SCHEDULERS_OWN if self.is_named(node) else frozenset()
-        return {reason for reason, passed in checks.items() if not passed} - unasked
-
-    def is_named(self, node: Json) -> bool:
-        """Whether the pod names the node, so that only its kubelet looks at it."""
-        return bool(self.pod["spec"].get("nodeName") == node["metadata"]["name"])
+        return {reason for reason, passed in checks.items() if not passed}
 
     def reasons(self, node: Json) -> set[str]:
         """Everything that keeps the pod from a node."""

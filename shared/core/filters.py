@@ -15,7 +15,7 @@ from shared.core.nodes import NodeFacts, Taint
 from shared.core.peers import Peers
 from shared.core.pods import ANY_ADDRESS, HostPort
 from shared.core.snapshot import NodeState
-from shared.core.tolerations import NO_EXECUTE, untolerated
+from shared.core.tolerations import untolerated
 
 
 class Exclusion(StrEnum):
@@ -116,12 +116,10 @@ _ORDER = {exclusion: place for place, exclusion in enumerate(Exclusion)}
 def _node_exclusions(node: NodeFacts, constraints: Constraints) -> Iterator[Exclusion]:
     if not node.ready:
         yield Exclusion.NOT_READY
-    named = _is_named(node, constraints)
-    if node.unschedulable and not named and not _tolerates_cordon(constraints):
+    if node.unschedulable and not _tolerates_cordon(constraints):
         yield Exclusion.CORDONED
     for taint in untolerated(node.taints, constraints.tolerations):
-        if not named or taint.effect == NO_EXECUTE:
-            yield _STATES.get(taint.key, Exclusion.UNTOLERATED_TAINT)
+        yield _STATES.get(taint.key, Exclusion.UNTOLERATED_TAINT)
     if constraints.node_name is not None and constraints.node_name != node.name:
         yield Exclusion.NODE_NAME
     if not constraints.select(node):
@@ -141,8 +139,6 @@ def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -
         yield Exclusion.HOST_PORT
     if peers.claim_in_use:
         yield Exclusion.CLAIM_IN_USE
-    if _is_named(state.facts, constraints):
-        return
     labels = state.facts.labels
     if not peers.meets_affinity(labels):
         yield Exclusion.POD_AFFINITY
@@ -152,13 +148,6 @@ def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -
         yield Exclusion.EXISTING_ANTI_AFFINITY
     if not peers.spread.allows(labels):
         yield Exclusion.TOPOLOGY_SPREAD
-
-
-def _is_named(node: NodeFacts, constraints: Constraints) -> bool:
-    """Whether the pod names this node: its kubelet takes it then and no scheduler is asked, so what only schedulers
-    look at (the cordon, taints that do not evict, the pods around) keeps nobody away.
-    """
-    return constraints.node_name == node.name
 
 
 def _lacking(state: NodeState, constraints: Constraints) -> Iterator[str]:

@@ -21,10 +21,7 @@ class TolerationOperator(StrEnum):
     LT = "Lt"
 
 
-NO_EXECUTE = "NoExecute"
-"""The effect that also keeps a pod away that no scheduler is asked about."""
-
-BLOCKING_EFFECTS = frozenset({"NoSchedule", NO_EXECUTE})
+BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 """Effects that keep a new pod away; `PreferNoSchedule` only ranks."""
 
 # Kubernetes compares numbers only where both are written without a plus sign or leading zeros.

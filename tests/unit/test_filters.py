@@ -67,18 +67,6 @@ WEB = labels(app="web")
         ),
         pytest.param(a_node(), a_pod().spec(nodeName="node-a"), [], id="its-own-node-name"),
         pytest.param(a_node(), a_pod().spec(nodeName="node-b"), ["node_name"], id="another-node-name"),
-        pytest.param(
-            a_node().cordoned().tainted("gpu"),
-            a_pod().spec(nodeName="node-a"),
-            [],
-            id="who-names-the-node-is-not-scheduled-there-so-cordon-and-taint-keep-nobody-away",
-        ),
-        pytest.param(
-            a_node().not_ready().tainted("team", effect="NoExecute"),
-            a_pod().selecting(gpu="t4").spec(nodeName="node-a"),
-            ["not_ready", "untolerated_taint", "node_selector"],
-            id="what-its-kubelet-looks-at-keeps-a-pod-away-that-names-the-node",
-        ),
         pytest.param(a_node(), a_pod().selecting(gpu="t4"), ["node_selector"], id="node-selector"),
         pytest.param(
             a_node().labelled(gpu="t4"),
@@ -196,20 +184,6 @@ def other(name: str = "other") -> PodBuilder:
         ),
         pytest.param(
             a_node(), [], a_pod().spread_over("zone", WEB), ["topology_spread"], id="outside-of-the-spread-topology"
-        ),
-        pytest.param(
-            small(),
-            [other().labelled(app="web").host_port(80).away_from(term(HOSTNAME, labels(app="llm")))],
-            a_pod()
-            .spec(nodeName="node-a")
-            .labelled(app="llm")
-            .requesting(cpu="5")
-            .host_port(80)
-            .near(term(HOSTNAME, labels(app="db")))
-            .away_from(term(HOSTNAME, WEB))
-            .spread_over("zone", WEB),
-            ["insufficient_cpu", "host_port"],
-            id="who-names-the-node-is-kept-away-by-what-its-kubelet-looks-at-and-not-by-the-pods-around",
         ),
         pytest.param(
             small().offering(pods="1"),
