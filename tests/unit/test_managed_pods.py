@@ -101,6 +101,12 @@ async def test_however_the_number_of_units_is_told_the_second_look_reads_the_sam
     assert isinstance(await webhook.validate(await webhook.place(pod)), Admitted)
 
 
+async def test_a_container_without_a_name_is_left_to_the_api_server_to_refuse(served: Served) -> None:
+    webhook = await a_webhook(served, EKS)
+    nameless = a_pod().spec(containers=[{"resources": {"limits": {names.VRAM: "6"}}}])
+    assert isinstance(await webhook.mutate(nameless), Admitted)
+
+
 async def test_our_words_as_resources_are_taken_off_since_no_node_offers_them(served: Served) -> None:
     webhook = await a_webhook(served, EKS)
     asks = {names.VRAM: "2", names.GPUS: "1"}
