@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.api import names
-from shared.core.cards import CardClass
+from shared.core.cards import PARTITION_MARK, CardClass
+from shared.core.holders import UNBORN
 from shared.core.refusal import CardAttempt, Holders, Invalid, NodeAttempt, NoFit, Reason, Refusal
 from shared.core.unit_words import unit_advice, unit_cause, unit_outlook, unit_words
 
@@ -24,6 +25,10 @@ _ASKED_LEAST = 40
 _FIELD_LIMIT = 120
 _VALUE_LIMIT = 60
 _KINDS = {CardClass.DISCRETE: "card", CardClass.UNIFIED: "memory pool", CardClass.MIG: "partition"}
+_UPDATE = (
+    "One of them is what this update replaces, so it waits for itself: use the strategy Recreate, or maxSurge 0 with "
+    "maxUnavailable 1."
+)
 _ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
 
 
@@ -45,6 +50,7 @@ def explain(refusal: Refusal) -> str:
         first,
         f"Further exclusions: {', '.join(left_out)}." if left_out else "",
         _held(refusal.holders, refusal.attempts),
+        _UPDATE if refusal.holders.former_revision else "",
         _memory(refusal),
         _help(refusal),
         _undeclared(refusal),
@@ -134,7 +140,9 @@ def _room(node: NodeAttempt) -> str:
 
 
 def _card(attempt: CardAttempt) -> str:
-    return f"gpu-{attempt.index} of {_cut(attempt.node, _NAME_LIMIT)}"
+    _, mark, profile = attempt.model.rpartition(PARTITION_MARK)
+    kind = f" ({profile})" if mark and attempt.card_class is CardClass.MIG else ""
+    return f"gpu-{attempt.index}{kind} of {_cut(attempt.node, _NAME_LIMIT)}"
 
 
 def _state(attempt: CardAttempt) -> str:
@@ -150,7 +158,8 @@ def _state(attempt: CardAttempt) -> str:
             return (
                 f"has {attempt.budget_gb} GB, but its node's memory would do for {attempt.backing.most_gb} GB at most"
             )
-        return f"{free}, but its node has memory for {attempt.backing.room_gb} GB only: {attempt.short_gb} GB short"
+        if attempt.backing.room_gb < attempt.free_gb:
+            return f"{free}, but its node has memory for {attempt.backing.room_gb} GB only: {attempt.short_gb} GB short"
     return f"{free} and is {attempt.short_gb} GB short" if attempt.short_gb else free
 
 
@@ -163,8 +172,12 @@ def _card_cause(attempt: CardAttempt) -> str:
 
 
 def _held(holders: Holders, attempts: Sequence[CardAttempt]) -> str:
-    named, unnamed = holders.own[:_MOST_NAMED_HOLDERS], holders.own[_MOST_NAMED_HOLDERS:]
+    unborn = [gb for name, gb in holders.own if name == UNBORN]
+    pods = [(name, gb) for name, gb in holders.own if name != UNBORN]
+    named, unnamed = pods[:_MOST_NAMED_HOLDERS], pods[_MOST_NAMED_HOLDERS:]
     parts = [f"{gb} GB by {_cut(name, _NAME_LIMIT)}" for name, gb in named]
+    if unborn:
+        parts.append(f"{sum(unborn)} GB by {UNBORN if len(unborn) == 1 else f'{len(unborn)} pods being created'}")
     if unnamed:
         parts.append(f"{sum(gb for _, gb in unnamed)} GB by {len(unnamed)} more in this namespace")
     if holders.others:
@@ -295,6 +308,8 @@ def _advice_without_a_node(refusal: NoFit) -> str:
     if refusal.unsupported:
         declare = "declare the size of its cards, or " if refusal.undeclared else ""
         return f"{declare}add a node with a card that this version places"
+    if refusal.unlabelled:
+        return f"have a node labelled {refusal.unlabelled} (MiB), ask for whole GPUs without an amount, or add a node"
     if refusal.partitions_only:
         return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
     if refusal.misnamed:

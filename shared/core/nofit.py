@@ -19,6 +19,7 @@ from shared.core.holders import holders_of
 from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
+from shared.core.rollouts import is_former_revision
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.special_cards import (
     backing_of,
@@ -107,11 +108,12 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         excluded=out.facts(),
         unsupported=bool(with_cards) and all(_unsupported(state, demand) for state in with_cards),
         undeclared=_undeclared(lasting, demand),
-        partitions_only=bool(right_cards) and not able,
+        partitions_only=bool(right_cards) and not able and all(only_partitions(each, demand) for each in right_cards),
+        unlabelled=next(filter(None, (size_unknown(state, demand) for state in right_cards)), ""),
         node_name=constraints.node_name or "",
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
-        holders=_holders(snapshot, short.attempts, constraints.namespace),
+        holders=_holders(snapshot, short.attempts, constraints),
         can_wait=can_wait,
     )
 
@@ -364,11 +366,17 @@ def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int) 
     return best
 
 
-def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], namespace: str) -> Holders:
+def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], constraints: Constraints) -> Holders:
     """The holders of the nearest card, if it is their shares that are in the way."""
     if not attempts or attempts[0].too_small or not attempts[0].healthy or not attempts[0].short_gb:
         return Holders()
-    return holders_of(snapshot.nodes[attempts[0].node], attempts[0].index, namespace)
+    state, index = snapshot.nodes[attempts[0].node], attempts[0].index
+    former = any(
+        dict(pod.shares).get(index)
+        and is_former_revision(pod, constraints.namespace, constraints.labels, constraints.owner)
+        for pod in state.pods.values()
+    )
+    return replace(holders_of(state, index, constraints.namespace), former_revision=former)
 
 
 def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: Constraints) -> bool:

@@ -134,6 +134,8 @@ class Holders:
     others_gb: int = 0
     others: int = 0
     foreign_gb: int = 0
+    former_revision: bool = False
+    """Whether one of them is what the update that brings the pod is to replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +156,10 @@ class NoFit:
     `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
     that is placed, `partitions_only` that all that is left are partitions, which serve no such ask. `node_name` is the
     pod's `spec.nodeName`, `misnamed` says that it names none of the nodes with cards, and `narrowed` that the pod's own
-    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody tells. `can_wait` says whether the ask
-    would fit once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is
-    short, where that is nearer than any card, and `unit` the nearest offer of it.
+    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody
+    tells, and `unlabelled` the label that would tell it of a vendor's units. `can_wait` says whether the ask would fit
+    once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is short, where
+    that is nearer than any card, and `unit` the nearest offer of it.
     """
 
     reason: Reason
@@ -171,6 +174,7 @@ class NoFit:
     found: tuple[str, ...] = ()
     unsupported: bool = False
     undeclared: str | None = None
+    unlabelled: str = ""
     partitions_only: bool = False
     node_name: str = ""
     misnamed: bool = False
