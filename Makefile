@@ -16,6 +16,7 @@ NAME ?= dev
 WEBHOOKS ?= 1
 IMAGE ?= placement-operator:0.1.0
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 CASES ?= tests/cases
 
 define CHECK_PYTHON
@@ -73,6 +74,10 @@ e2e: binaries ## Tests on a real control plane; E2E_KUBECONFIG=<file> takes that
 .PHONY: binaries
 binaries: $(STAMP)
 	@$(BIN)/python -m hack.devcluster.binaries >/dev/null
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## A million generated reviews through the webhook's handlers: make fuzz [FUZZ_ARGS="--seconds 60 --seed 1"]
+	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Style, types and layers

@@ -29,6 +29,8 @@ from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
+from shared.core.remedies import with_remedies
+from shared.core.snapshot import NodeState
 from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
@@ -120,9 +122,10 @@ class Mutator:
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         while True:
             replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
-            verdict = place(picture_for(self._cluster, pod, reservation, replaced), demand, constraints)
+            picture = picture_for(self._cluster, pod, reservation, replaced)
+            verdict = place(picture, demand, constraints)
             if isinstance(verdict, NoFit):
-                return Refused(verdict)
+                return Refused(with_remedies(verdict, picture, pod, demand, constraints))
             state = self._cluster.node(verdict.node)
             assert state is not None
             if request.dry_run:
@@ -139,7 +142,7 @@ class Mutator:
                         verdict.node,
                         reservation,
                         entry,
-                        partial(self._admits, verdict.node, pod, reservation, constraints, replaced),
+                        partial(self._admits, state, pod, reservation, constraints, replaced),
                         replaces=None if elsewhere else replaced,
                     )
             except TimeoutError:
@@ -164,16 +167,23 @@ class Mutator:
                 await self._ledger.drop(node, reservation)
 
     def _admits(
-        self, node: str, pod: PodFacts, reservation: str, constraints: Constraints, replaced: str | None
+        self, chosen: NodeState, pod: PodFacts, reservation: str, constraints: Constraints, replaced: str | None
     ) -> bool:
-        """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile."""
+        """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile.
+
+        What is booked of its cards was worked out from their sizes and the node's mode, so those must be the same.
+        """
         picture = picture_for(self._cluster, pod, reservation, replaced)
-        state = picture.nodes.get(node)
-        return state is not None and admits_load(state, constraints, Peers.of(picture, constraints))
+        state = picture.nodes.get(chosen.name)
+        return (
+            state is not None
+            and state.inventory == chosen.inventory
+            and admits_load(state, constraints, Peers.of(picture, constraints))
+        )
 
     async def _own_entry(self, request: Request, pod: Mapping[str, Any]) -> Located | None:
         """The entry of a pod that some replica placed a moment ago, reviewed again before it is stored; else None."""
-        reservation, node = reservation_of(pod), pinned_node(pod["spec"])
+        reservation, node = reservation_of(pod), pinned_node(mapping(pod.get("spec"), "spec"))
         if reservation is None or node is None:
             return None
         located = await self._ledger.locate(reservation, node)

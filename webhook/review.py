@@ -36,7 +36,7 @@ class Request(BaseModel):
     uid: Annotated[str, Field(min_length=1, max_length=128)]
     resource: _GroupVersionResource
     operation: str
-    namespace: Annotated[str, Field(min_length=1, max_length=253)]
+    namespace: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
     sub_resource: Annotated[str, Field(alias="subResource")] = ""
     dry_run: Annotated[bool | None, Field(alias="dryRun")] = None
     pod: Annotated[dict[str, Any] | None, Field(alias="object")] = None

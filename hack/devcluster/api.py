@@ -9,6 +9,7 @@ import queue
 import ssl
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -32,6 +33,15 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.details = details or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: the HTTP code, the body, and the `Warning` headers as they were sent."""
+
+    status: int
+    body: bytes
+    warning_headers: tuple[str, ...]
 
 
 class Api:
@@ -78,18 +88,24 @@ class Api:
         self, method: str, path: str, body: Json | None = None, *, content_type: str = "application/json"
     ) -> Json:
         """One request; ApiError for an answer that is not 2xx, OSError when there is no answer."""
+        reply = self.send(method, path, body, content_type=content_type)
+        if reply.status >= http.HTTPStatus.MULTIPLE_CHOICES:
+            raise _error(f"{method} {path}", reply.status, reply.body)
+        parsed: Json = json.loads(reply.body)
+        return parsed
+
+    def send(
+        self, method: str, path: str, body: Json | None = None, *, content_type: str = "application/json"
+    ) -> Reply:
+        """One request and whatever it is answered with; OSError when there is no answer."""
         headers = {**self._headers, "Content-Type": content_type}
         text = None if body is None else json.dumps(body)
         try:
-            status, answer = self._exchange(method, path, text, headers)
+            return self._exchange(method, path, text, headers)
         except http.client.HTTPException as error:
             raise ConnectionError(f"{method} {path}: no answer: {error!r}") from error
-        if status >= http.HTTPStatus.MULTIPLE_CHOICES:
-            raise _error(f"{method} {path}", status, answer)
-        parsed: Json = json.loads(answer)
-        return parsed
 
-    def _exchange(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    def _exchange(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> Reply:
         """Send and read. A kept connection that the server has closed meanwhile is replaced by a new one."""
         while True:
             connection, kept = self._connection()
@@ -103,7 +119,7 @@ class Api:
                     continue
                 raise
             self._idle.put(connection)
-            return response.status, answer
+            return Reply(response.status, answer, tuple(response.headers.get_all("Warning") or ()))
 
     def is_ready(self) -> bool:
         """Whether the API server says it is ready. OSError when it does not answer at all."""

@@ -15,7 +15,6 @@ from shared.api import names
 from shared.core.affinity_terms import PodAffinityTerm, read_pod_affinity_terms
 from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts
-from shared.core.owners import OwnerRef, controller_of
 from shared.core.pod_requests import pod_requests
 from shared.core.pods import PREFERRED, REQUIRED, Amounts, HostPort, Raw, host_ports
 from shared.core.preferences import NO_PREFERENCES, Preferences, read_preferences
@@ -41,12 +40,11 @@ class Constraints:
     """What a pod demands. `node_affinity` are the ORed required terms, None where there is no such affinity.
 
     `requests` leave out what the product books itself: per-card amounts, and what the caller named. `reach` is what
-    the `claims` come to in one snapshot, see `settled`. `owner` is the pod's controller.
+    the `claims` come to in one snapshot, see `settled`.
     """
 
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    owner: OwnerRef | None = None
     node_name: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: tuple[NodeSelectorTerm, ...] | None = None
@@ -93,7 +91,6 @@ def read_constraints(raw: Raw, without: Callable[[str], bool] = _none) -> Constr
     return Constraints(
         namespace=namespace,
         labels=labels,
-        owner=controller_of(raw),
         node_name=spec.get("nodeName") or None,
         node_selector=spec.get("nodeSelector") or {},
         node_affinity=None

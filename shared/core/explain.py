@@ -6,29 +6,29 @@ second, so that equal refusals are equal texts and Kubernetes folds their events
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shared.api import names
 from shared.core.cards import PARTITION_MARK, CardClass
 from shared.core.holders import UNBORN
-from shared.core.refusal import CardAttempt, Holders, Invalid, NodeAttempt, NoFit, Reason, Refusal
+from shared.core.refusal import CardAttempt, Excluded, Invalid, NodeAttempt, NoFit, Reason, Refusal
 from shared.core.unit_words import unit_advice, unit_cause, unit_outlook, unit_words
 
 FIRST_LINE_LIMIT = 239
 TEXT_LIMIT = 899
+CAUSE_LIMIT = 500
 MOST_CAUSES = 16
-_MOST_EXCLUDED_CAUSES = 6
+_LEAST_EXCLUDED_CAUSES = 6
 _MOST_NAMED_HOLDERS = 4
 _NAME_LIMIT = 50
+_WORDS_LIMIT = 100
+_LEAST_LINE = 60
+_PATH_LIMIT = 400
 _ASKED_LEAST = 40
 _FIELD_LIMIT = 120
 _VALUE_LIMIT = 60
 _KINDS = {CardClass.DISCRETE: "card", CardClass.UNIFIED: "memory pool", CardClass.MIG: "partition"}
-_UPDATE = (
-    "One of them is what this update replaces, so it waits for itself: use the strategy Recreate, or maxSurge 0 with "
-    "maxUnavailable 1."
-)
 _ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
 
 
@@ -46,24 +46,31 @@ def explain(refusal: Refusal) -> str:
     if isinstance(refusal, Invalid):
         return _cut(_invalid(refusal), TEXT_LIMIT)
     first, left_out = _first_line(refusal)
-    lines = [
-        first,
-        f"Further exclusions: {', '.join(left_out)}." if left_out else "",
-        _held(refusal.holders, refusal.attempts),
-        _UPDATE if refusal.holders.former_revision else "",
-        _memory(refusal),
-        _help(refusal),
+    title = "Further exclusions" if len(left_out) < len(refusal.excluded) else "Excluded"
+    further = f"{title}: {', '.join(left_out)}." if left_out else ""
+    advice = _help(refusal)
+    # What a person can do comes before further facts where there is no room for all.
+    rest = (
+        _update(refusal),
+        _elsewhere(refusal),
         _undeclared(refusal),
-    ]
-    return _cut("\n".join(line for line in lines if line), TEXT_LIMIT)
+        _held(refusal),
+        _memory(refusal),
+        further,
+    )
+    update, elsewhere, undeclared, held, memory, further = _fitted(rest, TEXT_LIMIT - len(first) - len(advice) - 1)
+    lines = (first, further, held, memory, advice, elsewhere, update, undeclared)
+    return "\n".join(line for line in lines if line)
 
 
 def causes(refusal: Refusal) -> tuple[Cause, ...]:
     """The facts for machines: the refusal itself, then the excluded nodes and the nearest cards; at most 16."""
     if isinstance(refusal, Invalid):
-        return (Cause(refusal.reason, f"{_quote(refusal.value)} {refusal.problem}: {refusal.fix}", refusal.field),)
+        message = f"{_quote(refusal.value)} {_line(refusal.problem)}: {_line(refusal.fix)}"
+        return (Cause(refusal.reason, _cut(message, CAUSE_LIMIT), _cut(refusal.field, _PATH_LIMIT)),)
     own = Cause(refusal.reason, _first_line(refusal)[0], "")
-    excluded = [Cause("NodesExcluded", item.words, "") for item in refusal.excluded[:_MOST_EXCLUDED_CAUSES]]
+    most = max(_LEAST_EXCLUDED_CAUSES, MOST_CAUSES - 1 - len(refusal.attempts))
+    excluded = [Cause("NodesExcluded", _words(item), "") for item in refusal.excluded[:most]]
     cards = [
         Cause(_card_cause(attempt), f"{_card(attempt)} {_state(attempt)}", f"{attempt.node}/{attempt.index}")
         for attempt in refusal.attempts
@@ -74,30 +81,42 @@ def causes(refusal: Refusal) -> tuple[Cause, ...]:
     return (own, *excluded, *units, *cards)[:MOST_CAUSES]
 
 
+def _fitted(lines: Sequence[str], room: int) -> Iterator[str]:
+    """Each of `lines`, cut so that all with their ends fit into `room`; empty where too little is left to say it."""
+    for line in lines:
+        shown = _cut(line, room - 1) if room > _LEAST_LINE else ""
+        room -= len(shown) + 1 if shown else 0
+        yield shown
+
+
 def _invalid(refusal: Invalid) -> str:
-    what = f"{refusal.reason}: {_cut(refusal.field, _FIELD_LIMIT)} is {_quote(refusal.value)}, which {refusal.problem}"
-    full = f"{what}: {refusal.fix}."
+    field, fix = _cut(_line(refusal.field), _FIELD_LIMIT), _line(refusal.fix)
+    what = f"{refusal.reason}: {field} is {_quote(refusal.value)}, which {_line(refusal.problem)}"
+    full = f"{what}: {fix}."
     if len(full) <= FIRST_LINE_LIMIT:
         return full
-    return f"{_cut(what + '.', FIRST_LINE_LIMIT)}\n{_sentence(refusal.fix)}"
+    return f"{_cut(what + '.', FIRST_LINE_LIMIT)}\n{_sentence(fix)}"
 
 
 def _first_line(refusal: NoFit) -> tuple[str, Sequence[str]]:
-    """The first line, and the reasons of exclusion for which it has no room: those with the fewest nodes."""
+    """The first line, and the reasons of exclusion for which it has no room."""
     are = "is" if refusal.excluded_nodes == 1 else "are"
     lead = f"; {_count(refusal.excluded_nodes, 'node')} {are} excluded" if refusal.excluded else ""
     start, best = f"{refusal.reason}: needs ", f"; {_best(refusal)}"
-    asked = _cut(refusal.asked, max(_ASKED_LEAST, FIRST_LINE_LIMIT - len(start + best + lead) - 1))
+    asked = _cut(_line(refusal.asked), max(_ASKED_LEAST, FIRST_LINE_LIMIT - len(start + best + lead) - 1))
     line = f"{start}{asked}{best}{lead}"
-    words = [item.words for item in refusal.excluded]
+    words = [_words(item) for item in refusal.excluded]
     # With a single reason its number stands in front already.
     spoken = [words[0].removeprefix(f"{refusal.excluded_nodes} ")] if len(words) == 1 else words
-    for shown in range(len(words), 0, -1):
-        end = "." if shown == len(words) else ", ..."
-        full = f"{line}: {', '.join(spoken[:shown])}{end}"
-        if len(full) <= FIRST_LINE_LIMIT:
-            return full, words[shown:]
-    return _cut(f"{line}.", FIRST_LINE_LIMIT), words
+    shown: list[int] = []
+    full = _cut(f"{line}.", FIRST_LINE_LIMIT)
+    for number in range(len(words)):
+        more = [*shown, number]
+        end = "." if len(more) == len(words) else ", ..."
+        longer = f"{line}: {', '.join(spoken[each] for each in more)}{end}"
+        if len(longer) <= FIRST_LINE_LIMIT:
+            shown, full = more, longer
+    return full, [word for number, word in enumerate(words) if number not in shown]
 
 
 def _best(refusal: NoFit) -> str:
@@ -130,6 +149,8 @@ def _best_units(refusal: NoFit) -> str:
         return f"no node it may use offers {refusal.resource}"
     if refusal.every_container_alone:
         return f"{unit_words(refusal.unit)}, but not for all containers at once"
+    if refusal.reason is Reason.SHARING_NOT_CONFIGURED:
+        return f"{unit_words(refusal.unit)} and gives whole ones only"
     return unit_words(refusal.unit) + (", but its node cannot take the pod" if _is_shut(refusal) else "")
 
 
@@ -153,13 +174,12 @@ def _state(attempt: CardAttempt) -> str:
     free = f"has {attempt.free_gb} of {attempt.budget_gb} GB free"
     if attempt.whole_only and attempt.short_gb:
         return f"{free} and is only given away whole"
-    if attempt.backing is not None and attempt.lacks_memory:
+    if attempt.backing is not None and attempt.lacks_memory_most:
         if attempt.too_small:
             return (
                 f"has {attempt.budget_gb} GB, but its node's memory would do for {attempt.backing.most_gb} GB at most"
             )
-        if attempt.backing.room_gb < attempt.free_gb:
-            return f"{free}, but its node has memory for {attempt.backing.room_gb} GB only: {attempt.short_gb} GB short"
+        return f"{free}, but its node has memory for {attempt.backing.room_gb} GB only: {attempt.short_gb} GB short"
     return f"{free} and is {attempt.short_gb} GB short" if attempt.short_gb else free
 
 
@@ -171,27 +191,35 @@ def _card_cause(attempt: CardAttempt) -> str:
     return "CardTooFull" if attempt.short_gb else "CardHasRoom"
 
 
-def _held(holders: Holders, attempts: Sequence[CardAttempt]) -> str:
-    unborn = [gb for name, gb in holders.own if name == UNBORN]
-    pods = [(name, gb) for name, gb in holders.own if name != UNBORN]
+def _held(refusal: NoFit) -> str:
+    """Who has what is short."""
+    if refusal.unit is not None:
+        where, unit = _cut(refusal.unit.node, _NAME_LIMIT), refusal.unit.resource
+    elif refusal.attempts:
+        where, unit = _card(refusal.attempts[0]), "GB"
+    else:
+        return ""
+    holders = refusal.holders
+    unborn = [amount for name, amount in holders.own if name == UNBORN]
+    pods = [(name, amount) for name, amount in holders.own if name != UNBORN]
     named, unnamed = pods[:_MOST_NAMED_HOLDERS], pods[_MOST_NAMED_HOLDERS:]
-    parts = [f"{gb} GB by {_cut(name, _NAME_LIMIT)}" for name, gb in named]
+    parts = [f"{amount} {unit} by {_cut(name, _NAME_LIMIT)}" for name, amount in named]
     if unborn:
-        parts.append(f"{sum(unborn)} GB by {UNBORN if len(unborn) == 1 else f'{len(unborn)} pods being created'}")
+        parts.append(f"{sum(unborn)} {unit} by {UNBORN if len(unborn) == 1 else f'{len(unborn)} pods being created'}")
     if unnamed:
-        parts.append(f"{sum(gb for _, gb in unnamed)} GB by {len(unnamed)} more in this namespace")
+        parts.append(f"{sum(amount for _, amount in unnamed)} {unit} by {len(unnamed)} more in this namespace")
     if holders.others:
-        where = "another namespace" if holders.others == 1 else "other namespaces"
-        parts.append(f"{holders.others_gb} GB by {_count(holders.others, 'pod')} in {where}")
+        others = "another namespace" if holders.others == 1 else "other namespaces"
+        parts.append(f"{holders.others_gb} {unit} by {_count(holders.others, 'pod')} in {others}")
     if holders.foreign_gb:
-        parts.append(f"{holders.foreign_gb} GB by programs that no reservation stands for")
-    return f"Held on {_card(attempts[0])}: {', '.join(parts)}." if attempts and parts else ""
+        parts.append(f"{holders.foreign_gb} {unit} by programs that no reservation stands for")
+    return f"Held on {where}: {', '.join(parts)}." if parts else ""
 
 
 def _memory(refusal: NoFit) -> str:
     """Who has the node's memory, where that is what the nearest card lacks."""
     nearest = refusal.attempts[0] if refusal.attempts else None
-    if nearest is None or nearest.backing is None or not nearest.lacks_memory:
+    if nearest is None or nearest.backing is None or not nearest.lacks_memory_most:
         return ""
     of = nearest.backing
     parts = [
@@ -205,6 +233,31 @@ def _memory(refusal: NoFit) -> str:
         if gb
     ]
     return f"Memory of {_cut(nearest.node, _NAME_LIMIT)}, {of.node_gb} GB: {', '.join(parts) or 'all of it free'}."
+
+
+def _elsewhere(refusal: NoFit) -> str:
+    """Which node would do if the pod let itself have it."""
+    node = refusal.elsewhere
+    if node is None:
+        return ""
+    bars = [
+        f"does not tolerate its taint {_cut(_line(node.taint), _NAME_LIMIT)}" if node.taint else "",
+        "names another node (spec.nodeName)" if node.unnamed else "",
+        "does not select it (nodeSelector, node affinity)" if node.unselected else "",
+    ]
+    return f"Node {_cut(node.node, _NAME_LIMIT)} has room, but the pod {_join([bar for bar in bars if bar], 'and')}."
+
+
+def _update(refusal: NoFit) -> str:
+    """What to change where an update waits for itself."""
+    of = refusal.update
+    if of is None:
+        return ""
+    recreate = "strategy Recreate, or " if of.kind == "Deployment" else ""
+    return (
+        f"This is an update of {of.kind} {_cut(of.workload, _NAME_LIMIT)}, whose old pod {_cut(of.pod, _NAME_LIMIT)} "
+        f"keeps the room until the new one runs: use {recreate}maxSurge 0 with maxUnavailable 1."
+    )
 
 
 def _undeclared(refusal: NoFit) -> str:
@@ -245,25 +298,29 @@ def _help(refusal: NoFit) -> str:
     """Whether waiting helps, and what a person can do."""
     about_units = refusal.resource and refusal.usable_nodes and not _is_shut(refusal)
     advice = unit_advice(refusal) if about_units else _advice(refusal)
-    if refusal.can_wait and refusal.unit is not None and refusal.unit.never:
-        return (
-            f"It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, {advice}."
-        )
     if refusal.can_wait:
         return f"{_soon(refusal)} To be placed sooner, {advice}."
     return f"{_never(refusal)} {_sentence(advice)}"
 
 
 def _soon(refusal: NoFit) -> str:
-    """What a pod waits for that fits once something ends."""
+    """What a pod waits for that fits once something ends. One that nobody creates again has to be."""
+    again = "it is placed by itself" if refusal.owned else "create the pod again"
+    event = _event(refusal)
+    return f"{again.capitalize()} as soon as {event}." if event else f"Full now: {again} as soon as there is room."
+
+
+def _event(refusal: NoFit) -> str:
+    """What has to happen so that the pod fits; empty where it is only that something ends."""
     too_few = refusal.best_node is not None and refusal.best_node.cards < refusal.count
+    too_few = too_few or (refusal.unit is not None and refusal.unit.never)
     if refusal.reason in _ABOUT_THE_HARDWARE or not refusal.usable_nodes or _is_too_large(refusal) or too_few:
-        return "It is placed by itself as soon as an excluded node that suits it is back."
+        return "an excluded node that suits it is back"
     if _is_shut(refusal):
-        return "It is placed by itself as soon as a node with room can take it."
+        return "a node with room can take it"
     if _is_out_of_service(refusal):
-        return "It is placed by itself as soon as a card that would do is in service again."
-    return "Full now: it is placed by itself as soon as there is room."
+        return "a card that would do is in service again"
+    return ""
 
 
 def _never(refusal: NoFit) -> str:
@@ -273,7 +330,7 @@ def _never(refusal: NoFit) -> str:
     if refusal.best_node and not _is_shut(refusal):
         return "No node it may use has that many such cards, so waiting does not help."
     if _is_too_large(refusal):
-        if refusal.attempts[0].lacks_memory:
+        if refusal.attempts[0].lacks_memory_most:
             return "More than its nodes have memory for, so waiting does not help."
         return "Larger than any card it may use, so waiting does not help."
     if refusal.unit is not None:
@@ -286,9 +343,10 @@ def _advice(refusal: NoFit) -> str:
     waits = refusal.can_wait
     match refusal.reason:
         case Reason.VENDOR_MISMATCH:
-            return f"use an image for the cards that are there ({names.VENDOR}), or add a node with the cards it needs"
+            fix = "use an image for the cards that are there and ask for those"
+            return f"{fix} ({names.VENDOR}), or add a node with the cards it needs"
         case Reason.ACCEL_VERSION_UNMET:
-            return f"update a node's driver, or use an image built for an older version ({names.ACCEL_VERSION})"
+            return f"update a node's driver, or use an image for an older version and say so ({names.ACCEL_VERSION})"
     if not refusal.usable_nodes:
         return _advice_without_a_node(refusal)
     if _is_shut(refusal):
@@ -324,7 +382,7 @@ def _advice_on_a_card(nearest: CardAttempt) -> str:
     if not nearest.healthy:
         return "bring that card back, or add one"
     less = f"ask for less ({names.VRAM})"
-    if nearest.backing is not None and nearest.lacks_memory:
+    if nearest.backing is not None and nearest.lacks_memory_most:
         own = "lower the pod's own memory request, " if nearest.backing.own_gb else ""
         more = "use" if nearest.too_small else "stop or shrink other pods of that node, or use"
         return f"{less}, {own}{'or ' if nearest.too_small else ''}{more} a node with more memory"
@@ -354,8 +412,17 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _words(excluded: Excluded) -> str:
+    return _cut(_line(excluded.words), _WORDS_LIMIT)
+
+
 def _quote(value: str) -> str:
     return _cut(repr(value), _VALUE_LIMIT)
+
+
+def _line(text: str) -> str:
+    """A text that may hold what somebody wrote, without anything that ends a line or is no print."""
+    return text if text.isprintable() else " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _cut(text: str, limit: int) -> str:

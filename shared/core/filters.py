@@ -43,7 +43,8 @@ class Exclusion(StrEnum):
 
     def words(self, nodes: int) -> str:
         """How many nodes it excludes, for a text: `2 cordoned`."""
-        return f"{nodes} {_WORDS[self]}"
+        many = "s" if self is Exclusion.UNTOLERATED_TAINT and nodes > 1 else ""
+        return f"{nodes} {_WORDS[self]}{many}"
 
 
 _WORDS = {

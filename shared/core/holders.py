@@ -1,8 +1,9 @@
-"""Who holds GB of a card, told so that nobody learns more of pods in other namespaces than their number."""
+"""Who holds GB of a card or units of a resource, told and of pods in other namespaces no more than their number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from shared.core.device_use import device_use
 from shared.core.refusal import Holders
@@ -14,20 +15,36 @@ UNBORN = "a pod being created"
 
 def holders_of(state: NodeState, index: int, namespace: str) -> Holders:
     """The holders of card `index`, as a caller in `namespace` may know them."""
-    own: list[tuple[str, int]] = []
-    others_gb = others = 0
-    for holder_namespace, name, gb in _holders(state, index):
-        if gb and holder_namespace == namespace:
-            own.append((name, gb))
-        elif gb:
-            others, others_gb = others + 1, others_gb + gb
     card = state.inventory.card(index)
+    return replace(_told(_holders(state, index), namespace), foreign_gb=card.foreign_gb if card else 0)
+
+
+def unit_holders_of(state: NodeState, resource: str, namespace: str) -> Holders:
+    """The holders of units of a vendor's resource, as a caller in `namespace` may know them."""
+    return _told(_unit_holders(state, resource), namespace)
+
+
+def _told(holders: Iterable[tuple[str, str, int]], namespace: str) -> Holders:
+    own: list[tuple[str, int]] = []
+    others_amount = others = 0
+    for holder_namespace, name, amount in holders:
+        if amount and holder_namespace == namespace:
+            own.append((name, amount))
+        elif amount:
+            others, others_amount = others + 1, others_amount + amount
     return Holders(
-        own=tuple(sorted(own, key=lambda holder: (-holder[1], holder[0]))),
-        others_gb=others_gb,
-        others=others,
-        foreign_gb=card.foreign_gb if card else 0,
+        own=tuple(sorted(own, key=lambda holder: (-holder[1], holder[0]))), others_gb=others_amount, others=others
     )
+
+
+def _unit_holders(state: NodeState, resource: str) -> Iterator[tuple[str, str, int]]:
+    """Namespace, name and units of every pod, and of every reservation whose pod does not exist yet."""
+    for pod in state.pods.values():
+        yield pod.namespace, pod.name or UNBORN, pod.requests.get(resource, 0)
+    seen = {pod.reservation for pod in state.pods.values()}
+    for reservation, entry in state.ledger.items():
+        if reservation not in seen:
+            yield entry.namespace, UNBORN, dict(entry.units).get(resource, 0)
 
 
 def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:

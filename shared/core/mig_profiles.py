@@ -2,9 +2,11 @@
 
 A profile's name rounds up: `1g.5gb` has 4864 MiB. The same name stands for other sizes on other cards, so the table is
 keyed by card. The numbers are those of `nvidia-smi mig -lgip` on such cards (GiB there, times 1024), in the order of
-the table: A30, A100 40 GB, A100 80 GB, H100 80 GB, H100 NVL, GH200 96 GB, H200, B200, RTX PRO 6000. For B200 no listing
-is known to us: PyTorch sees 44.25 GiB of a 2g.45gb, and the rest is that in proportion, rounded down. Which profiles a
-card has: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
+the table: A30, A100 40 GB, A100 80 GB, H100 80 GB, H100 NVL, GH200 96 GB, H200, B200, RTX PRO 6000. Where drivers
+differ the smallest is taken (https://github.com/NVIDIA/mig-parted/issues/120 for H200, NVIDIA/mig-parted/pull/187 and
+NVIDIA/gpu-operator/issues/2155 for B200, of whose larger profiles no listing is known to us: they are the 2g.45gb in
+proportion). Which profiles a card has:
+https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 """
 
 from __future__ import annotations
@@ -62,13 +64,13 @@ _FAMILIES = (
         ("H200",),
         136,
         146,
-        {"1g.18gb": 16384, "1g.35gb": 33280, "2g.35gb": 33280, "3g.71gb": 71424, "4g.71gb": 71424, "7g.141gb": 143360},
+        {"1g.18gb": 16384, "1g.35gb": 33024, "2g.35gb": 33024, "3g.71gb": 71168, "4g.71gb": 71168, "7g.141gb": 143360},
     ),
     _Family(
         ("B200",),
         174,
         184,
-        {"1g.23gb": 22528, "1g.45gb": 45312, "2g.45gb": 45312, "3g.90gb": 90624, "4g.90gb": 90624, "7g.180gb": 181248},
+        {"1g.23gb": 20992, "1g.45gb": 45312, "2g.45gb": 45312, "3g.90gb": 90624, "4g.90gb": 90624, "7g.180gb": 181248},
     ),
     _Family(("RTX PRO 6000",), 92, 98, {"1g.24gb": 24192, "2g.48gb": 48512, "4g.96gb": 97280}),
 )

@@ -15,11 +15,10 @@ from shared.core.cards import Card, CardClass, Inventory, Vendor
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.filters import Exclusion, load_exclusions, node_exclusions, other_shortages
-from shared.core.holders import holders_of
+from shared.core.holders import holders_of, unit_holders_of
 from shared.core.node_choice import NodeSearch, offers_anything, units_offered
 from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, Excluded, Holders, NodeAttempt, NoFit, Reason
-from shared.core.rollouts import is_former_revision
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.special_cards import (
     backing_of,
@@ -113,7 +112,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         node_name=constraints.node_name or "",
         misnamed=bool(with_cards) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
-        holders=_holders(snapshot, short.attempts, constraints),
+        holders=_holders(snapshot, short, constraints.namespace),
         can_wait=can_wait,
     )
 
@@ -266,12 +265,12 @@ class _Needs:
 
 
 def _vendors(states: Iterable[NodeState]) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {card.vendor.label for state in states for card in state.inventory.cards if not card.unsupported}
-            | {vendor.label for state in states for vendor in vendors_of_kinds(state)}
-        )
-    )
+    """Whose cards nodes offer; where they offer none, whose they have."""
+    states = tuple(states)
+    cards = [card for state in states for card in state.inventory.cards]
+    offered = {card.vendor.label for card in cards if not card.unsupported}
+    offered |= {vendor.label for state in states for vendor in vendors_of_kinds(state)}
+    return tuple(sorted(offered or {card.vendor.label for card in cards}))
 
 
 def _versions(states: Iterable[NodeState], demand: Demand) -> tuple[str, ...]:
@@ -366,17 +365,15 @@ def _best_node(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int) 
     return best
 
 
-def _holders(snapshot: Snapshot, attempts: Sequence[CardAttempt], constraints: Constraints) -> Holders:
-    """The holders of the nearest card, if it is their shares that are in the way."""
+def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:
+    """The holders of the nearest card, or of the nearest units, if it is they that are in the way."""
+    unit, attempts = short.unit, short.attempts
+    if unit is not None:
+        in_the_way = not (unit.never or unit.has_room)
+        return unit_holders_of(snapshot.nodes[unit.node], unit.resource, namespace) if in_the_way else Holders()
     if not attempts or attempts[0].too_small or not attempts[0].healthy or not attempts[0].short_gb:
         return Holders()
-    state, index = snapshot.nodes[attempts[0].node], attempts[0].index
-    former = any(
-        dict(pod.shares).get(index)
-        and is_former_revision(pod, constraints.namespace, constraints.labels, constraints.owner)
-        for pod in state.pods.values()
-    )
-    return replace(holders_of(state, index, constraints.namespace), former_revision=former)
+    return holders_of(snapshot.nodes[attempts[0].node], attempts[0].index, namespace)
 
 
 def _would_fit_empty(states: Iterable[NodeState], demand: Demand, constraints: Constraints) -> bool:

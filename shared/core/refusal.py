@@ -77,6 +77,13 @@ class CardAttempt:
         """Whether the node's memory is in the way, and not the size of the card."""
         return self.backing is not None and self.backing.room_gb < self.need_gb <= self.budget_gb
 
+    @property
+    def lacks_memory_most(self) -> bool:
+        """Whether it is the node's memory that leaves least, and not what is free of the card."""
+        if self.backing is None or not self.lacks_memory:
+            return False
+        return self.backing.room_gb < self.free_gb or self.too_small
+
 
 @dataclass(frozen=True, slots=True)
 class UnitAttempt:
@@ -126,16 +133,14 @@ class NodeAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Who holds GB of the nearest card: pods of the caller's namespace by name and the largest first, those of other
-    namespaces as one sum, and what was measured to be held by nobody we know.
+    """Who holds GB of the nearest card, or units of the nearest resource: pods of the caller's namespace by name, the
+    largest first, those of other namespaces as one sum, and what was measured to be held by nobody we know.
     """
 
     own: tuple[tuple[str, int], ...] = ()
     others_gb: int = 0
     others: int = 0
     foreign_gb: int = 0
-    former_revision: bool = False
-    """Whether one of them is what the update that brings the pod is to replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,29 @@ class Excluded:
 
     words: str
     nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """An update that waits for itself: `pod`, of an older revision of the workload, keeps the room that the new one
+    needs, and goes only once the new one runs.
+    """
+
+    kind: str
+    workload: str
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A node with room that the pod keeps itself from: by a `taint` (as `kubectl taint` writes it) that it does not
+    tolerate, by naming another node, or by not selecting it.
+    """
+
+    node: str
+    taint: str
+    unnamed: bool
+    unselected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +188,8 @@ class NoFit:
     tells, and `unlabelled` the label that would tell it of a vendor's units. `can_wait` says whether the ask would fit
     once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is short, where
     that is nearer than any card, and `unit` the nearest offer of it.
+    `owned` says that a controller creates the pod again by itself, `update` that what is in the way is an older pod of
+    the same workload, `elsewhere` is a node that has room and that the pod keeps itself from.
     """
 
     reason: Reason
@@ -183,6 +213,9 @@ class NoFit:
     resource: str = ""
     holders: Holders = Holders()
     can_wait: bool = False
+    owned: bool = True
+    update: RollingUpdate | None = None
+    elsewhere: Elsewhere | None = None
 
 
 @dataclass(frozen=True, slots=True)

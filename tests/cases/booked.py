@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from shared.api import names
 from shared.core.card_choice import Share
 from shared.core.demand import read_pod
@@ -12,12 +10,11 @@ from shared.core.nodes import node_facts
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from shared.kube.gpunodes import gpu_node as read_gpu_node
+from tests.cases.given import SERVER
 from tests.fakes.api import merged
 from tests.fakes.objects import Json
 from webhook.patch import PodPatch
 from webhook.rewrite import rewrite
-
-_SERVER: Final = "server"
 
 
 def reservation_id(number: int) -> str:
@@ -38,7 +35,7 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
     for hold in holds:
         card = known.inventory.card(hold["gpu"])
         assert card is not None, f"pod {given['name']} holds card {hold['gpu']}, which its node has not"
-        shares.append(Share(_SERVER, card, hold["vramGB"], hold["vramGB"]))
+        shares.append(Share(SERVER, card, hold["vramGB"], hold["vramGB"]))
     wish = {names.VRAM: str(max(hold["vramGB"] for hold in holds)), names.GPUS: str(len(holds))}
     asking = merged(pod, {"metadata": {"annotations": wish}, "spec": {"nodeName": None}})
     patch = PodPatch(asking)

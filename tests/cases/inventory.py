@@ -77,6 +77,7 @@ class Agent:
         """The agent's part of `GPUNode.status`."""
         cards = [card for _, card in sorted(self._cards.items())]
         return {
+            "source": "agent",
             "cards": cards,
             "models": describe_models(card["model"] for card in cards),
             "accelVersions": dict(self._accel),

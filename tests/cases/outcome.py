@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from shared.api import names
 from shared.core.snapshot import NodeState
 from shared.kube.cluster import Cluster
 from tests.cases.admission import Passage, Refusal
-from tests.cases.world import World
 from tests.fakes.objects import Json, copied
 
 
@@ -86,7 +85,23 @@ class Result:
     virtual: bool = False
 
 
-def state_of(world: World, cluster: Cluster, events_written: int) -> State:
+class Objects(Protocol):
+    """The objects of a cluster, whoever keeps them."""
+
+    def pods(self) -> list[Json]:
+        """Every pod."""
+
+    def nodes(self) -> list[Json]:
+        """Every node."""
+
+    def all(self, path: str) -> list[Json]:
+        """Every object of a collection."""
+
+    def find(self, raw: Mapping[str, Any]) -> Json | None:
+        """An object, given whole or by kind, namespace and name."""
+
+
+def state_of(world: Objects, cluster: Cluster, events_written: int) -> State:
     """What the product has written and what it makes of it, as `cluster` sees it through the product's watches."""
     pods = world.pods()
     bookings = {
@@ -124,7 +139,7 @@ def _used(state: NodeState) -> tuple[UsedCard, ...]:
     return tuple(cards)
 
 
-def _capacity(world: World) -> dict[str, dict[str, str]]:
+def _capacity(world: Objects) -> dict[str, dict[str, str]]:
     """What each node advertises: its Node's allocatable, and for our own resources the budgets of its `GPUNode`."""
     found = {
         node["metadata"]["name"]: {
@@ -142,7 +157,7 @@ def _capacity(world: World) -> dict[str, dict[str, str]]:
     return found
 
 
-def _owners(world: World, pod: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _owners(world: Objects, pod: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Kind, namespace and name of everything above a pod."""
     found: list[tuple[str, str, str]] = []
     raw: Mapping[str, Any] | None = pod

@@ -11,12 +11,13 @@ from shared.api import names
 from tests.cases import booked
 from tests.cases.authority import Authority
 from tests.cases.chart import NAMESPACE, Chart
+from tests.cases.given import node_object, pod_object, texts
 from tests.cases.inventory import ALLOCATABLE, CAPACITY, Agent
 from tests.cases.kinds import api_version_of, place_of_object
 from tests.cases.owners import owners_of, steps_of
 from tests.fakes.api import merged, place_of
 from tests.fakes.objects import Json, ObjectStore, RefusalError, timestamp
-from tests.fakes.pod_rules import is_extended, with_defaults
+from tests.fakes.pod_rules import with_defaults
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -25,8 +26,6 @@ _CONFIGURATION: Final = frozenset({
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
 _POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
-_HOSTNAME: Final = "kubernetes.io/hostname"
-_ALLOCATABLE: Final = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 _OLD_S: Final = 3600.0
 """How long what is given has existed."""
 
@@ -144,9 +143,10 @@ class World:
     def join(self, name: str, gpus: list[Json]) -> None:
         """Stores a node with these cards, and has its agent look at them."""
         given = self._nodes.get(name, {"name": name})
-        self.put(_node(given))
+        node = node_object(given)
+        self.put(node)
         if not self.cluster["managed"]:
-            self.agents[name] = Agent(_node(given), exclusive=not self.cluster["gpuSharing"])
+            self.agents[name] = Agent(node, exclusive=not self.cluster["gpuSharing"])
             self.look(name, gpus)
 
     def add_serving_secret(self, named: Json, authority: Authority, host: str) -> None:
@@ -206,8 +206,6 @@ class World:
                 self.store.create(place_of_object(raw), raw)
         for volume in self.cluster.get("persistentVolumes") or ():
             self._add_volume(volume)
-        for namespace in self.cluster["optedInNamespaces"] if self.cluster.get("resourceQuota") else ():
-            self._add_quota(namespace, self.cluster["resourceQuota"])
         for node in self.case["given"]["nodes"]:
             self.join(node["name"], node["gpus"])
         for owner in owners_of(self.case["when"]):
@@ -238,14 +236,10 @@ class World:
                 labels[_POD_SECURITY] = self.cluster["podSecurity"]
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
         if name in self.cluster["optedInNamespaces"] and self.cluster.get("resourceQuota"):
-            hard = _texts(self.cluster["resourceQuota"])
+            hard = texts(self.cluster["resourceQuota"])
             metadata = {"name": "case", "namespace": name}
             quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
             self.put({**quota, "status": {"hard": hard}})
-
-    def _add_quota(self, namespace: str, hard: Json) -> None:
-        metadata = {"name": "quota", "namespace": namespace}
-        self.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
 
     def _add_volume(self, volume: Json) -> None:
         namespace, _, claim = volume["claim"].partition("/")
@@ -262,7 +256,7 @@ class World:
         })  # fmt: skip
 
     def _add_pod(self, given: Json) -> None:
-        pod = _plain_pod(given)
+        pod = pod_object(given)
         uid = given.get("uid") or self.new_uid()
         agent = self.agents.get(given.get("node") or "")
         self.originals[uid] = pod
@@ -306,62 +300,6 @@ def _reference(owner: Json) -> Json:
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
     }
-
-
-def _node(given: Json) -> Json:
-    allocatable = {**(given.get("allocatable") or _ALLOCATABLE), **(given.get("allocatableExtended") or {})}
-    ready = "True" if given.get("ready", True) else "False"
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": given["name"], "labels": {_HOSTNAME: given["name"], **(given.get("labels") or {})}},
-        "spec": {
-            **({"taints": given["taints"]} if given.get("taints") else {}),
-            **({"unschedulable": True} if given.get("unschedulable") else {}),
-        },
-        "status": {
-            "capacity": {**_texts(allocatable), **_texts(given.get("capacity") or {})},
-            "allocatable": _texts(allocatable),
-            "conditions": [{"type": "Ready", "status": ready}],
-        },
-    }  # fmt: skip
-
-
-def _plain_pod(given: Json) -> Json:
-    """A given pod as its client sent it, with the status that it has now."""
-    requests = _texts(given.get("resources") or {})
-    limits = {name: value for name, value in requests.items() if is_extended(name)}
-    container: Json = {"name": "server", "image": "registry.example/server:1"}
-    if requests:
-        container["resources"] = {"requests": requests, **({"limits": limits} if limits else {})}
-    spec: Json = {"containers": [container]}
-    if given.get("node"):
-        spec["nodeName"] = given["node"]
-    if given.get("priority") is not None:
-        spec["priority"] = given["priority"]
-    phase = given.get("phase") or "Running"
-    status: Json = {"phase": phase}
-    if given.get("reason"):
-        status["reason"] = given["reason"]
-    if given.get("containerState"):
-        waiting = {"waiting": {"reason": given["containerState"]}}
-        status["containerStatuses"] = [{"name": "server", "state": waiting, "restartCount": 5}]
-    labels = given.get("labels")
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": given["name"],
-            "namespace": given["namespace"],
-            **({"labels": dict(labels)} if labels else {}),
-        },
-        "spec": spec,
-        "status": status,
-    }
-
-
-def _texts(amounts: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in amounts.items()}
 
 
 def _seconds(duration: str) -> float:

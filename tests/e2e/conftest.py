@@ -25,9 +25,11 @@ from hack.devcluster.operator import Operator
 from hack.devcluster.spec import GpuSpec, NodeSpec
 from shared.api import names
 from shared.core.cards import Vendor
+from tests.cases.chart import Chart, render, rendered
+from tests.e2e.case_world import RealWorld
 from tests.e2e.existing import ExistingCluster
 from tests.e2e.kube import Namespace, find, pod, until
-from tests.e2e.reviews import WebhookPort, webhook_ports
+from tests.e2e.reviews import NOWHERE, WebhookPort, webhook_ports
 
 AnyCluster: TypeAlias = DevCluster | ExistingCluster
 
@@ -148,6 +150,23 @@ def namespace(make_namespace: MakeNamespace) -> Namespace:
     return make_namespace()
 
 
+@pytest.fixture(scope="session")
+def world(stage: Stage) -> Iterator[RealWorld]:
+    """The cluster as one that becomes that of a case, again and again."""
+    if stage.operator is None:
+        pytest.skip("E2E_KUBECONFIG is set: the nodes of that cluster have cards, and its webhooks cannot be asked")
+    world = RealWorld(stage.api, webhook_ports(stage.api, stage.operator))
+    world.begin()
+    yield world
+    world.end()
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    """The chart as it is installed on `stage`."""
+    return rendered(render(sharing=True))
+
+
 @contextlib.contextmanager
 def pools(stage: Stage) -> Iterator[MakePool]:
     """A function that creates nodes, which are deleted at the end."""
@@ -219,7 +238,7 @@ def _wait_known(stage: Stage, nodes: Sequence[str]) -> None:
 
     The API server tells of a node first, the webhooks' watches a moment later.
     """
-    tenant = Namespace(stage.api, "default") if stage.operator is not None else _probe_namespace(stage.api)
+    tenant = Namespace(stage.api, NOWHERE) if stage.operator is not None else _probe_namespace(stage.api)
     listed = {node["metadata"]["name"]: node for node in stage.api.get("/api/v1/nodes")["items"]}
     for name in nodes:
         node = listed[name]

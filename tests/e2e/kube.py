@@ -58,6 +58,15 @@ def find(api: Api, path: str) -> Json | None:
         raise
 
 
+def delete_if_there(api: Api, path: str) -> None:
+    """Deletes an object that may be gone already."""
+    try:
+        api.delete(path)
+    except ApiError as error:
+        if error.status != http.HTTPStatus.NOT_FOUND:
+            raise
+
+
 def refused(action: Callable[[], object]) -> ApiError:
     """The error that the API server answers `action` with. Fails the test if it lets it pass."""
     with pytest.raises(ApiError) as caught:

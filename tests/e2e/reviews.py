@@ -19,6 +19,9 @@ from hack.devcluster.processes import Process
 _MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/zz-placement-operator"
 _TIMEOUT_S = 30.0
 JSON = {"Content-Type": "application/json"}
+NOWHERE = "no-such-namespace"
+"""A webhook asked past the API server looks at the pods of a namespace that it does not know, and lets pass those of
+one that it knows not to be opted in."""
 
 
 @dataclass(frozen=True, slots=True)

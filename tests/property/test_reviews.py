@@ -145,6 +145,7 @@ def test_a_request_with_anything_in_it_is_answered(visitor: Visitor, path: str, 
 @settings(deadline=None)
 @given(path=PATHS, pod=st.dictionaries(KEYS, JSON, max_size=4), dry_run=st.booleans())
 @example(path="/validate", pod={"metadata": {"labels": {names.RESERVATION: "aaaaaaaaaa"}}}, dry_run=False)
+@example(path="/mutate", pod={"metadata": {"labels": {names.RESERVATION: "aaaaaaaaaa"}}}, dry_run=False)
 @example(path="/mutate", pod={"metadata": {"ownerReferences": OWNER}, "spec": [1]}, dry_run=False)
 @example(path="/mutate", pod={"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}, dry_run=True)
 @example(

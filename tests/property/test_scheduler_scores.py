@@ -15,19 +15,21 @@ from shared.core.ranking import preferred_first
 from tests.property.test_scheduler_filters import (
     ASKING_NOTHING,
     HOSTNAME,
-    Json,
-    Model,
     clusters,
-    is_met,
-    merge_label_keys,
-    node_of,
     node_terms,
     pod_terms,
     product,
+    spread_constraints,
+)
+from tests.scheduler_model import (
+    Json,
+    Model,
+    is_met,
+    merge_label_keys,
+    node_of,
     selects,
     selects_node,
     speaks_of,
-    spread_constraints,
     tolerates,
     tolerates_node,
 )

@@ -17,7 +17,8 @@ from shared.core.peers import Peers
 from shared.core.pods import pod_facts
 from shared.core.snapshot import NodeState, Snapshot
 from tests.builders import a_node, a_pod
-from tests.property.test_scheduler_filters import Json, is_met, maybe, record, selects
+from tests.property.test_scheduler_filters import maybe, record
+from tests.scheduler_model import Json, is_met, selects
 from tests.storage_builders import a_claim, a_class, a_volume, storage
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"

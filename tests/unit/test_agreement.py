@@ -66,6 +66,18 @@ def test_what_a_placement_made_agrees(pod: PodBuilder, state: NodeState) -> None
     refuse_disagreement(placed(pod, state).pod, state.name, state.inventory)
 
 
+@pytest.mark.parametrize("state", [NODE, CDI, AMD], ids=["env", "cdi", "amd"])
+@pytest.mark.parametrize("variable", ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"])
+@pytest.mark.parametrize("devices", ["0,1", "4,5"])
+def test_a_number_of_cards_that_a_device_variable_told_is_remembered(
+    state: NodeState, variable: str, devices: str
+) -> None:
+    server = {"image": "ollama/ollama:0.12", "env": [{"name": variable, "value": devices}]}
+    pod = placed(asking("3").spec(containers=[{"name": "main", **server}]), state).pod
+    assert len([name for name in main(pod)["resources"]["limits"] if names.card_index(name) is not None]) == 2
+    refuse_disagreement(pod, state.name, state.inventory)
+
+
 @pytest.mark.parametrize(
     "pod",
     [

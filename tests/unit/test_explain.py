@@ -52,7 +52,8 @@ ONE_NODE = [
         demand(ask(6)),
         ANY,
         "sharing_not_configured: needs 6 GB on one card; the best node, node-a, has 0 of 1 nvidia.com/gpu of 22 GB "
-        "free.\n"
+        "free and gives whole ones only.\n"
+        "Held on node-a: 1 nvidia.com/gpu by chat.\n"
         "Full now: it is placed by itself as soon as there is room. To be placed sooner, ask the admin to share the "
         "GPUs (time-slicing or MPS in the device plugin's configuration), or stop a model that holds a whole one.",
         id="not-shared",
@@ -252,8 +253,8 @@ ONE_NODE = [
         demand(ask(6), vendor=NVIDIA),
         ANY,
         "vendor_mismatch: needs 6 GB on one NVIDIA card; the only node it may use has AMD cards.\n"
-        "Waiting does not help. Use an image for the cards that are there (kamiwaza.ai/vendor), or add a node with the "
-        "cards it needs.",
+        "Waiting does not help. Use an image for the cards that are there and ask for those (kamiwaza.ai/vendor), or "
+        "add a node with the cards it needs.",
         id="vendor",
     ),
     pytest.param(
@@ -262,7 +263,7 @@ ONE_NODE = [
         ANY,
         "accel_version_unmet: needs 6 GB on one NVIDIA card with CUDA 12.4 or newer; the only node it may use has CUDA "
         "12.2 at most.\n"
-        "Waiting does not help. Update a node's driver, or use an image built for an older version "
+        "Waiting does not help. Update a node's driver, or use an image for an older version and say so "
         "(kamiwaza.ai/accel-version).",
         id="version",
     ),
@@ -330,7 +331,7 @@ THREE_NODES = [
         "vendor_mismatch: needs 6 GB on one NVIDIA card; the only node it may use has AMD cards; 2 nodes are excluded: "
         "1 Intel, 1 cordoned.\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, use an image "
-        "for the cards that are there (kamiwaza.ai/vendor), or add a node with the cards it needs.",
+        "for the cards that are there and ask for those (kamiwaza.ai/vendor), or add a node with the cards it needs.",
         id="vendor",
     ),
     pytest.param(
@@ -343,7 +344,7 @@ THREE_NODES = [
         ANY,
         "accel_version_unmet: needs 6 GB on one NVIDIA card with CUDA 13.0; the 2 nodes it may use have CUDA 12.2 at "
         "most or no known CUDA version; 1 node is excluded: AMD.\n"
-        "Waiting does not help. Update a node's driver, or use an image built for an older version "
+        "Waiting does not help. Update a node's driver, or use an image for an older version and say so "
         "(kamiwaza.ai/accel-version).",
         id="version",
     ),
@@ -421,8 +422,8 @@ def _one_of_thousands(number: int) -> NodeState:
             demand(ask(4), vendor=Vendor.INTEL),
             "vendor_mismatch: needs 4 GB on one Intel card; the 2000 nodes it may use have AMD and NVIDIA cards; 3000 "
             "nodes are excluded: 1000 cordoned, 1000 not ready, 1000 not selected by nodeSelector or node affinity.\n"
-            "Waiting does not help. Use an image for the cards that are there (kamiwaza.ai/vendor), or add a node with "
-            "the cards it needs.",
+            "Waiting does not help. Use an image for the cards that are there and ask for those (kamiwaza.ai/vendor), "
+            "or add a node with the cards it needs.",
             id="vendor",
         ),
         pytest.param(
@@ -430,7 +431,7 @@ def _one_of_thousands(number: int) -> NodeState:
             "accel_version_unmet: needs 4 GB on one NVIDIA card with CUDA 12.4 or newer; the 1000 nodes it may use "
             "have no known CUDA version; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, 1000 not ready, ...\n"
             "Further exclusions: 1000 not selected by nodeSelector or node affinity.\n"
-            "Waiting does not help. Update a node's driver, or use an image built for an older version "
+            "Waiting does not help. Update a node's driver, or use an image for an older version and say so "
             "(kamiwaza.ai/accel-version).",
             id="version",
         ),

@@ -10,7 +10,16 @@ from shared.core.demand import Demand
 from shared.core.explain import Cause, causes, explain
 from shared.core.invalid import InvalidRequest
 from shared.core.placement import place
-from shared.core.refusal import Invalid, NoFit
+from shared.core.refusal import (
+    CardAttempt,
+    Elsewhere,
+    Excluded,
+    Holders,
+    Invalid,
+    NoFit,
+    Reason,
+    RollingUpdate,
+)
 from shared.core.snapshot import NodeState
 from tests.builders import a_node
 from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node
@@ -51,7 +60,7 @@ class TestLimits:
             first, second, *_ = explain(refusal(states, wanted)).splitlines()
             assert "needs 2" in first or "needs 7" in first
             assert first.endswith("; 2000 nodes are excluded.") or "; 2000 nodes are excluded: " in first
-            assert "2000 untolerated taint" in first + second
+            assert "2000 untolerated taints" in first + second
             assert len(first) < 240
             assert len(explain(refusal(states, wanted))) < 900
 
@@ -61,7 +70,7 @@ class TestLimits:
         first, second, *_ = explain(refusal(states, demand(*asks))).splitlines()
         assert "8 GB on one card and 8 GB on one..." in first
         assert first.endswith(", has 8 of 8 GB free, but not for all containers at once; 1 node is excluded.")
-        assert second == "Further exclusions: 1 cordoned."
+        assert second == "Excluded: 1 cordoned."
 
 
 class TestInvalid:
@@ -120,3 +129,29 @@ class TestCauses:
     def test_they_are_sixteen_at_most(self) -> None:
         states = [node(f"n{number}", cards(*[4] * 8)) for number in range(4)]
         assert len(causes(refusal(states, demand(ask(6))))) == 16
+
+
+def test_with_everything_to_be_said_at_once_what_to_do_comes_before_the_facts() -> None:
+    long = "n" * 253
+    refused = NoFit(
+        Reason.INSUFFICIENT_CAPACITY,
+        "6 GB on one card",
+        1,
+        attempts=(CardAttempt(long, 0, "model", 6, 2, 16, healthy=True),),
+        usable_nodes=1,
+        excluded_nodes=19,
+        excluded=tuple(Excluded(f"1 {'w' * 300}{number}", 1) for number in range(19)),
+        undeclared=long,
+        holders=Holders(tuple((f"{number}{long}", 9) for number in range(9)), 9, 9, 9),
+        can_wait=True,
+        update=RollingUpdate("Deployment", long, long),
+        elsewhere=Elsewhere(long, long, unnamed=True, unselected=True),
+    )
+    first, *lines = explain(refused).splitlines()
+    assert len(first) < 240
+    assert len(explain(refused)) < 900
+    assert [line.partition(" ")[0] for line in lines] == ["Full", "Node", "This"]
+    assert lines[-1].endswith("maxSurge 0 with maxUnavailable 1.")
+    listed = causes(refused)
+    assert len(listed) == 16
+    assert all(len(cause.message) <= 239 for cause in listed)

@@ -1,10 +1,12 @@
-"""Who holds GB of a card, as a caller may know it."""
+"""Who holds GB of a card or units of a resource, as a caller may know it."""
 
 from __future__ import annotations
 
-from shared.core.holders import holders_of
+from shared.core.holders import holders_of, unit_holders_of
 from shared.core.refusal import Holders
+from tests.builders import a_pod
 from tests.unit.core_builders import card, cards, entry, holder, node
+from tests.unit.units import GPU, SLICE, a10g, held, user
 
 
 def test_pods_of_the_callers_namespace_are_named_the_largest_first_and_others_are_a_sum() -> None:
@@ -48,3 +50,12 @@ def test_what_was_measured_beside_all_reservations_is_told() -> None:
 
 def test_a_card_that_is_gone_has_the_holders_it_had() -> None:
     assert holders_of(node("n", ledger={"r": entry({4: 6})}), 4, "models").own == (("a pod being created", 6),)
+
+
+def test_holders_of_units_are_pods_and_reservations_without_one() -> None:
+    secret = a_pod("secret", "other").limited_to({GPU: "2"}).on("eks").facts()
+    pods = [user("chat", {GPU: 1}, reservation="r"), user("web", {}), secret]
+    state = a10g(gpus=8, pods=pods, ledger={"r": held({GPU: 1}), "s": held({GPU: 3}), "t": held({SLICE: 1})})
+    assert unit_holders_of(state, GPU, "models") == Holders(
+        own=(("a pod being created", 3), ("chat", 1)), others_gb=2, others=1
+    )

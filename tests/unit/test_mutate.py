@@ -230,6 +230,23 @@ async def test_a_write_whose_answer_was_lost_still_counts(webhook: Webhook, serv
     assert webhook.free_gb("t4") == (6,)
 
 
+async def test_a_node_that_turned_exclusive_under_way_gives_the_whole_card(webhook: Webhook, served: Served) -> None:
+    await served.client.merge_patch(paths.gpu_nodes("t4"), {"spec": {"mode": "exclusive"}})
+    pod = await webhook.place(asking("6"))
+    assert booked_shares(pod) == ((0, 16),)
+    assert isinstance(await webhook.validate(pod), Admitted)
+
+
+async def test_a_card_that_was_replaced_under_way_is_shown_as_it_is_now(webhook: Webhook, served: Served) -> None:
+    cards = gpu_node("t4", 24)["status"]["cards"]
+    await served.client.merge_patch(
+        paths.status_of(paths.gpu_nodes("t4")), {"status": {"cards": [{**cards[0], "uuid": "GPU-new"}]}}
+    )
+    pod = await webhook.place(asking("50%"))
+    assert booked_shares(pod) == ((0, 12),)
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "GPU-new"} in pod["spec"]["containers"][0]["env"]
+
+
 async def test_cards_that_go_away_under_way_are_not_written_to(webhook: Webhook, served: Served) -> None:
     await served.client.delete(paths.gpu_nodes("t4"))
     assert reason(await webhook.mutate(asking())) == "insufficient_capacity"

@@ -1,0 +1,118 @@
+"""What would give a refused pod a place: found by deciding again with one thing different.
+
+- Had it another toleration, selector or node name: a node that has room and that the pod keeps itself from.
+- Without older pods of its own workload: with the default rolling update of a Deployment the new pod comes before the
+  old one goes. Where the old one has the card, the update waits for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from shared.api import names
+from shared.core.constraints import Constraints
+from shared.core.demand import Demand
+from shared.core.nodes import NodeFacts
+from shared.core.placement import find_place
+from shared.core.pods import PodFacts
+from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
+from shared.core.snapshot import Snapshot
+from shared.core.tolerations import Toleration, TolerationOperator, untolerated
+
+_ANY_TAINT = (Toleration(operator=TolerationOperator.EXISTS),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    """A revision of a workload whose updates may create new pods before old ones go."""
+
+    namespace: str
+    kind: str
+    workload: str
+    hash: str
+
+    def replaces(self, other: _Revision | None) -> bool:
+        """Whether the two are different revisions of one workload."""
+        return other is not None and other != self and replace(other, hash=self.hash) == self
+
+
+def with_remedies(refusal: NoFit, snapshot: Snapshot, pod: PodFacts, demand: Demand, constraints: Constraints) -> NoFit:
+    """The refusal of `pod`, which was found in `snapshot`, with what its owner can do about it."""
+    return replace(
+        refusal,
+        owned=pod.owner is not None,
+        update=_update(refusal, snapshot, pod, demand, constraints),
+        elsewhere=_elsewhere(snapshot, demand, constraints),
+    )
+
+
+def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Elsewhere | None:
+    """A node with room that the pod itself keeps away from. Nodes that are to take no pod at all do not count."""
+    free = replace(constraints, node_name=None, node_selector={}, node_affinity=None, tolerations=_ANY_TAINT)
+    taking = {state.name: state for state in snapshot if not _takes_nothing(state.facts)}
+    found = find_place(replace(snapshot, nodes=taking), demand, free)
+    if found is None:
+        return None
+    node = snapshot.nodes[found.node].facts
+    taint = next(untolerated(node.taints, constraints.tolerations), None)
+    elsewhere = Elsewhere(
+        node.name,
+        taint="" if taint is None else f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}",
+        unnamed=constraints.node_name not in (None, node.name),
+        unselected=not constraints.select(node),
+    )
+    # A topology spread may be kept only because nodes that take no pod were left out: then none of these is in the way.
+    return elsewhere if elsewhere.taint or elsewhere.unnamed or elsewhere.unselected else None
+
+
+def _takes_nothing(node: NodeFacts) -> bool:
+    """Whether a node is out of service: cordoned, or with a taint by which Kubernetes says that something is wrong."""
+    return node.unschedulable or any(taint.key.startswith(names.NODE_CONDITION_PREFIX) for taint in node.taints)
+
+
+def _update(
+    refusal: NoFit, snapshot: Snapshot, pod: PodFacts, demand: Demand, constraints: Constraints
+) -> RollingUpdate | None:
+    """The update that waits for itself: without the old pods near the best cards the new one would have a place."""
+    revision = _revision_of(pod)
+    if revision is None:
+        return None
+    old = [
+        each for each in _nearby(refusal, snapshot) if revision.replaces(_revision_of(each)) and not each.terminating
+    ]
+    if not old or find_place(_without(snapshot, old), demand, constraints) is None:
+        return None
+    return RollingUpdate(revision.kind, revision.workload, min(each.name for each in old))
+
+
+def _revision_of(pod: PodFacts) -> _Revision | None:
+    """The revision that a pod is of, where its labels and its owner tell. A ReplicaSet bears its Deployment's name."""
+    if pod.owner is None or pod.owner.api_version != "apps/v1":
+        return None
+    match pod.owner.kind:
+        case "ReplicaSet":
+            template = pod.labels.get(names.POD_TEMPLATE_HASH)
+            workload = pod.owner.name.removesuffix(f"-{template}")
+            if template and workload != pod.owner.name:
+                return _Revision(pod.namespace, "Deployment", workload, template)
+        case "DaemonSet":
+            revision = pod.labels.get(names.CONTROLLER_REVISION_HASH)
+            if revision:
+                return _Revision(pod.namespace, "DaemonSet", pod.owner.name, revision)
+    return None
+
+
+def _nearby(refusal: NoFit, snapshot: Snapshot) -> Iterator[PodFacts]:
+    """The pods on the nodes of the nearest cards or units."""
+    units = () if refusal.unit is None else (refusal.unit.node,)
+    for node in dict.fromkeys((*units, *(attempt.node for attempt in refusal.attempts))):
+        yield from snapshot.nodes[node].pods.values()
+
+
+def _without(snapshot: Snapshot, pods: Sequence[PodFacts]) -> Snapshot:
+    nodes = dict(snapshot.nodes)
+    for pod in pods:
+        state = nodes[pod.node].without_pod(pod.key)
+        nodes[pod.node] = state if pod.reservation is None else state.without_entry(pod.reservation)
+    return replace(snapshot, nodes=nodes)
