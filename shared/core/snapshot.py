@@ -16,7 +16,7 @@ from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
 from shared.core.unit_kinds import UnitKind
-from shared.core.units import is_partition, kinds_of, spread_units
+from shared.core.units import is_partition, kinds_of, spread_units, vendor_of
 from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
@@ -109,7 +109,13 @@ class NodeState:
         return NodeState.of(self.facts, replace(self.inventory, cards=cards))
 
     def free_units(self, resource: str) -> int:
-        """Units of a vendor's resource that no pod has and no reservation holds."""
+        """Units of a vendor's resource that no pod has and no reservation holds.
+
+        None where the admin has cordoned every card: of some the kubelet may take another, of all it cannot.
+        """
+        cards = [card for card in self.inventory.cards if card.vendor is vendor_of(resource)]
+        if self.inventory.kinds and cards and not any(card.healthy for card in cards):
+            return 0
         free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
         if self.cards_in_shares and not is_partition(resource):
             free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
