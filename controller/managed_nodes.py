@@ -71,11 +71,16 @@ class ManagedNodes:
             log.warning("labels that say nothing usable are passed over", node=node, labels=", ".join(read.unread))
         self._unread[node] = read.unread
         status = _status(read)
-        if first:
-            await self._client.apply(paths.gpu_nodes(node), _object(node, _owner(state)), _FIELD_MANAGER)
-        elif known is not None and known.published == {key: value for key, value in status.items() if value}:
+        if known is None or first:
+            raw = await self._client.apply(paths.gpu_nodes(node), _object(node, _owner(state)), _FIELD_MANAGER)
+            known = self._noted(raw)
+            if known.has_other_source:
+                # It has published since the watch last told us, which the next round takes note of.
+                return
+        elif known.published == {key: value for key, value in status.items() if value}:
             return
-        await self._apply_status(node, status)
+        # Whoever wrote it meanwhile may be an agent, whose cards are not to be overwritten.
+        await self._apply_status(node, status, version=known.resource_version)
 
     async def _tell_of_other_plugin(self, state: NodeState, known: GpuNode) -> None:
         present = bool(state.kinds)
@@ -92,10 +97,18 @@ class ManagedNodes:
             }
             await self._apply_status(state.name, {"conditions": [condition]})
 
-    async def _apply_status(self, node: str, status: Mapping[str, Any]) -> None:
+    async def _apply_status(self, node: str, status: Mapping[str, Any], *, version: str | None = None) -> None:
+        """Writes our part of a status; `Conflict` if `version` is given and no longer the stored one."""
         body = {**_object(node), "status": dict(status)}
-        raw = await self._client.apply(paths.status_of(paths.gpu_nodes(node)), body, _FIELD_MANAGER)
-        self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
+        if version is not None:
+            body["metadata"] = {**body["metadata"], "resourceVersion": version}
+        self._noted(await self._client.apply(paths.status_of(paths.gpu_nodes(node)), body, _FIELD_MANAGER))
+
+    def _noted(self, raw: Mapping[str, Any]) -> GpuNode:
+        """A `GPUNode` as it is stored now, which the cluster's picture has from here on."""
+        read = gpu_node(raw, exclusive=self._exclusive)
+        self._cluster.gpu_node_upserted(read)
+        return read
 
     async def _resync(self) -> None:
         while True:

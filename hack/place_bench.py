@@ -1,6 +1,7 @@
 """What one decision costs: `place` on made-up clusters of 10, 500 and 5,000 nodes, each with 8 cards and 8 pods.
 
-Told in CPU time of the process, which other work on the machine does not add to. The pods hold the memory that is in use, and their labels are there for the rules about other pods to read.
+The times are CPU times of the process, to which other work on the machine adds little. The pods hold the memory that
+is in use, and their labels are there for the rules about other pods to read.
 """
 
 from __future__ import annotations

@@ -17,10 +17,11 @@ from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.unit_kinds import UnitKind
 from shared.core.units import Units
-from webhook.devices import DEVICE_VARIABLES, device_variable
+from webhook.devices import device_variable
 from webhook.later import LATER
 from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
+from webhook.server_before import server_before, variables_before
 from webhook.unit_agreement import refuse_other_units, units_demand
 
 _Booked: TypeAlias = Mapping[str, Mapping[Card, int]]
@@ -131,13 +132,13 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     annotations = _annotations(pod)
     named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
     concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
-    remembered, variables = _remembered_limits(pod), _remembered_variables(pod)
+    remembered, variables = _remembered_limits(pod), variables_before(pod)
     spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
     for container in read_containers(pod):
         as_asked = {
             "name": container.name,
             "resources": {"limits": remembered.get(container.name, {})},
-            **_server(container, variables.get(container.name, {})),
+            **server_before(container, variables),
         }
         if container.role is not Role.APP:
             policy = "Always" if container.role is Role.SIDECAR else None
@@ -145,19 +146,6 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
         elif container.name in concerned:
             spec["containers"].append(as_asked)
     return read_pod({"metadata": {"annotations": annotations}, "spec": spec}).demand
-
-
-def _server(container: Container, was: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a container that tells which model server it runs, and on how many cards.
-
-    Variables that select devices may tell their number: those in `was` are read as they were before the placement.
-    """
-    stands: dict[str, Any] = {name: {"name": name, "value": value} for name, value in container.env.items()}
-    stands |= {name: {"name": name, "valueFrom": {}} for name in container.env_from_elsewhere}
-    env = [
-        entry for name, entry in {**stands, **was}.items() if entry is not None and name != names.NVIDIA_VISIBLE_DEVICES
-    ]
-    return {"image": container.image, "command": list(container.command), "args": list(container.args), "env": env}
 
 
 def _remembered_limits(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -168,17 +156,6 @@ def _remembered_limits(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
             case Change((_, container, "resources", "limits", resource), str(was)) if resource in REPLACED_RESOURCES:
                 limits.setdefault(container, {})[resource] = was
     return limits
-
-
-def _remembered_variables(pod: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Container name to the device variables that the placement set or took from it, as they were; None: not there."""
-    variables: dict[str, dict[str, Any]] = {}
-    for change in read_record(pod).changed:
-        match change:
-            case Change((_, container, "env", variable), was) if variable in DEVICE_VARIABLES:
-                entry = was if isinstance(was, Mapping) and was.get("name") == variable else None
-                variables.setdefault(container, {})[variable] = entry
-    return variables
 
 
 def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:

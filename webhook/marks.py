@@ -11,7 +11,7 @@ from shared.core.demand import REPLACED_RESOURCES
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Shares, is_id, merge_shares
 from shared.core.pod_requests import pod_requests
-from shared.core.quantity import QuantityError
+from shared.core.quantity import QuantityError, units
 from shared.core.unit_choice import UnitShare
 from shared.core.units import Units, is_unit, units_among
 from webhook.devices import DEVICE_VARIABLES
@@ -105,11 +105,18 @@ def without_defaults(units: Units, booked: Units) -> Units:
 def units_by_container(pod: Mapping[str, Any]) -> tuple[UnitShare, ...]:
     """The units that the limits of each container name. Raises `InvalidRequest`."""
     return tuple(
-        UnitShare(container.name, resource, int(amount))
+        UnitShare(container.name, resource, count)
         for container in read_containers(pod)
         for resource, amount in sorted(container.limits.items())
-        if is_unit(resource) and amount.isascii() and amount.isdigit() and int(amount)
+        if is_unit(resource) and (count := _units(amount, container.field(resource))) > 0
     )
+
+
+def _units(amount: str, field: str) -> int:
+    try:
+        return units(amount)
+    except QuantityError as error:
+        raise InvalidRequest(field, amount, f"is no amount: {error}", "write a whole number") from error
 
 
 def strip(patch: PodPatch) -> None:

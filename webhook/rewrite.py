@@ -17,6 +17,7 @@ from shared.core.found import Source
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from shared.core.units import Units
+from webhook.container_place import find_container, place_of
 from webhook.devices import NO_DEVICE, device_variable, selecting_variables, selects_within
 from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
@@ -69,7 +70,7 @@ def rewrite(
 def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
     """Keeps every card out of sight of containers that ask for zero GPUs: many runtimes show them all by default."""
     for container in containers:
-        place = _find(patch, container)
+        place = find_container(patch, container)
         if place is not None:
             _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, NO_DEVICE)
 
@@ -93,7 +94,7 @@ def silence_defaults(patch: PodPatch, units: Units = ()) -> None:
 
 
 def _book(work: _Rewrite, container: str, shares: Sequence[Share]) -> None:
-    kind, position = _place(work.patch, container)
+    kind, position = place_of(work.patch, container)
     for share in shares:
         for where in RESOURCE_LISTS:
             resource = names.card_resource(share.card.index)
@@ -101,7 +102,7 @@ def _book(work: _Rewrite, container: str, shares: Sequence[Share]) -> None:
 
 
 def _drop_replaced_resources(work: _Rewrite, container: str) -> None:
-    kind, position = _place(work.patch, container)
+    kind, position = place_of(work.patch, container)
     for where in RESOURCE_LISTS:
         amounts = work.patch.get("spec", kind, position, "resources", where) or {}
         for resource in sorted(REPLACED_RESOURCES & amounts.keys()):
@@ -116,7 +117,7 @@ def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection
     if shown is None:
         return
     variable, uuids = shown
-    place = _place(work.patch, container)
+    place = place_of(work.patch, container)
     old = _env(work.patch, place, variable)
     if old is not None and old != {"name": variable, "value": uuids}:
         value = old.get("value", "a value from elsewhere")
@@ -131,7 +132,7 @@ def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], inje
     """Removes the user's own choice among cards where it points outside those of the container, and says where it
     cannot be told.
     """
-    place = _place(work.patch, container)
+    place = place_of(work.patch, container)
     for variable in selecting_variables(cards, injection):
         old = _env(work.patch, place, variable)
         if old is None:
@@ -161,7 +162,7 @@ def _limit_server(work: _Rewrite, container: Container, shares: Sequence[Share])
     work.warnings += advice.warnings
     if advice.limit is None:
         return
-    kind, position = _place(work.patch, container.name)
+    kind, position = place_of(work.patch, container.name)
     was = work.patch.get("spec", kind, position, "args")
     work.changed.append(Change((kind, container.name, "args"), was))
     work.patch.set([*(was or ()), advice.limit.flag, advice.limit.value], "spec", kind, position, "args")
@@ -177,20 +178,6 @@ def _set_runtime_class(work: _Rewrite, runtime_class: str) -> None:
     if work.patch.get("spec", "runtimeClassName") is None:
         work.changed.append(Change(("runtimeClassName",), None))
         work.patch.set(runtime_class, "spec", "runtimeClassName")
-
-
-def _find(patch: PodPatch, name: str) -> tuple[str, int] | None:
-    for kind in CONTAINER_LISTS:
-        for position, container in enumerate(patch.get("spec", kind) or ()):
-            if text(mapping(container, kind).get("name"), "name") == name:
-                return kind, position
-    return None
-
-
-def _place(patch: PodPatch, name: str) -> tuple[str, int]:
-    place = _find(patch, name)
-    assert place is not None, f"container {name} was read from this pod"
-    return place
 
 
 def _env(patch: PodPatch, place: tuple[str, int], variable: str) -> dict[str, object] | None:

@@ -14,6 +14,7 @@ from shared.core.units import is_unit
 from webhook.later import LATER
 from webhook.marks import units_by_container
 from webhook.placed_record import read_record
+from webhook.server_before import server_before, variables_before
 
 
 def refuse_other_units(pod: Mapping[str, Any], demand: Demand | None, kinds: Sequence[UnitKind]) -> None:
@@ -47,6 +48,7 @@ def units_demand(pod: Mapping[str, Any]) -> Demand | None:
     if not changed:
         return None
     annotations = texts(mapping(pod.get("metadata"), "metadata").get("annotations"), "metadata.annotations")
+    variables = variables_before(pod)
     spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
     for container in read_containers(pod):
         kind = "containers" if container.role is Role.APP else "initContainers"
@@ -55,7 +57,11 @@ def units_demand(pod: Mapping[str, Any]) -> Demand | None:
             was = changed.get((kind, container.name, "resources", "limits", resource), container.limits.get(resource))
             if isinstance(was, str) and (is_unit(resource) or resource in REPLACED_RESOURCES):
                 limits[resource] = was
-        raw: dict[str, Any] = {"name": container.name, "resources": {"limits": limits}}
+        raw: dict[str, Any] = {
+            "name": container.name,
+            "resources": {"limits": limits},
+            **server_before(container, variables),
+        }
         if container.role is not Role.APP:
             raw["restartPolicy"] = "Always" if container.role is Role.SIDECAR else None
         spec[kind].append(raw)

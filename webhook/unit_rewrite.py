@@ -15,8 +15,9 @@ from shared.core.demand import REPLACED_RESOURCES, Demand
 from shared.core.placement import Placed
 from shared.core.unit_choice import UnitShare
 from shared.core.units import is_unit, vendor_of
+from webhook.container_place import place_of
 from webhook.devices import picking_variables
-from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
+from webhook.marks import RESOURCE_LISTS
 from webhook.patch import PodPatch
 from webhook.placed_record import Change
 
@@ -30,13 +31,13 @@ def write_units(patch: PodPatch, demand: Demand, placed: Placed, changed: list[C
     Resources that pass through stand there already.
     """
     for share in placed.unit_shares:
-        place = _place(patch, share.container)
+        place = place_of(patch, share.container)
         _settle_resources(patch, place, share, changed)
         _drop_devices(patch, place, share, changed, warnings)
     served = {share.container for share in placed.unit_shares}
     for ask in demand.asks:
         for user in {ask.container, *ask.init_containers} & served:
-            _drop(patch, _place(patch, user), _ASKS, changed)
+            _drop(patch, place_of(patch, user), _ASKS, changed)
 
 
 def _settle_resources(patch: PodPatch, place: tuple[str, int], share: UnitShare, changed: list[Change]) -> None:
@@ -93,12 +94,3 @@ def _drop_devices(
 def _amounts(patch: PodPatch, place: tuple[str, int], where: str) -> dict[str, object]:
     amounts: dict[str, object] = patch.get("spec", *place, "resources", where) or {}
     return amounts
-
-
-def _place(patch: PodPatch, name: str) -> tuple[str, int]:
-    return next(
-        (kind, position)
-        for kind in CONTAINER_LISTS
-        for position, container in enumerate(patch.get("spec", kind) or ())
-        if container.get("name") == name
-    )

@@ -39,6 +39,10 @@ class CardClass(StrEnum):
     MIG = "mig"
 
 
+PARTITION_MARK = " MIG "
+"""Stands in a partition's model between the model of its card and its own profile."""
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """One card of a node.

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shared.api import names
-from shared.core.cards import CardClass
+from shared.core.cards import PARTITION_MARK, CardClass
+from shared.core.holders import UNBORN
 from shared.core.refusal import CardAttempt, Excluded, Invalid, NodeAttempt, NoFit, Reason, Refusal
 from shared.core.unit_words import unit_advice, unit_cause, unit_outlook, unit_words
 
@@ -160,7 +161,9 @@ def _room(node: NodeAttempt) -> str:
 
 
 def _card(attempt: CardAttempt) -> str:
-    return f"gpu-{attempt.index} of {_cut(attempt.node, _NAME_LIMIT)}"
+    _, mark, profile = attempt.model.rpartition(PARTITION_MARK)
+    kind = f" ({profile})" if mark and attempt.card_class is CardClass.MIG else ""
+    return f"gpu-{attempt.index}{kind} of {_cut(attempt.node, _NAME_LIMIT)}"
 
 
 def _state(attempt: CardAttempt) -> str:
@@ -197,8 +200,12 @@ def _held(refusal: NoFit) -> str:
     else:
         return ""
     holders = refusal.holders
-    named, unnamed = holders.own[:_MOST_NAMED_HOLDERS], holders.own[_MOST_NAMED_HOLDERS:]
+    unborn = [amount for name, amount in holders.own if name == UNBORN]
+    pods = [(name, amount) for name, amount in holders.own if name != UNBORN]
+    named, unnamed = pods[:_MOST_NAMED_HOLDERS], pods[_MOST_NAMED_HOLDERS:]
     parts = [f"{amount} {unit} by {_cut(name, _NAME_LIMIT)}" for name, amount in named]
+    if unborn:
+        parts.append(f"{sum(unborn)} {unit} by {UNBORN if len(unborn) == 1 else f'{len(unborn)} pods being created'}")
     if unnamed:
         parts.append(f"{sum(amount for _, amount in unnamed)} {unit} by {len(unnamed)} more in this namespace")
     if holders.others:
@@ -359,6 +366,8 @@ def _advice_without_a_node(refusal: NoFit) -> str:
     if refusal.unsupported:
         declare = "declare the size of its cards, or " if refusal.undeclared else ""
         return f"{declare}add a node with a card that this version places"
+    if refusal.unlabelled:
+        return f"have a node labelled {refusal.unlabelled} (MiB), ask for whole GPUs without an amount, or add a node"
     if refusal.partitions_only:
         return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
     if refusal.misnamed:

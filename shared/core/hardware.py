@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.api import names
-from shared.core.cards import MIB_PER_GB, CardClass, Vendor, budget_gb
+from shared.core.cards import MIB_PER_GB, PARTITION_MARK, CardClass, Vendor, budget_gb
 from shared.core.mig_profiles import partition_mib
 from shared.core.pods import Amounts
 
@@ -137,7 +137,7 @@ def _partition(card: MeasuredCard, partition: MeasuredPartition) -> dict[str, An
     return _published(
         partition.slot,
         partition.uuid,
-        f"{card.model} MIG {partition.profile}",
+        f"{card.model}{PARTITION_MARK}{partition.profile}",
         card,
         CardClass.MIG,
         memory_mib,

@@ -9,7 +9,8 @@ from shared.core.device_use import device_use
 from shared.core.refusal import Holders
 from shared.core.snapshot import NodeState
 
-_UNBORN = "a pod being created"
+UNBORN = "a pod being created"
+"""Stands for the name of a pod that has none yet."""
 
 
 def holders_of(state: NodeState, index: int, namespace: str) -> Holders:
@@ -39,11 +40,11 @@ def _told(holders: Iterable[tuple[str, str, int]], namespace: str) -> Holders:
 def _unit_holders(state: NodeState, resource: str) -> Iterator[tuple[str, str, int]]:
     """Namespace, name and units of every pod, and of every reservation whose pod does not exist yet."""
     for pod in state.pods.values():
-        yield pod.namespace, pod.name or _UNBORN, pod.requests.get(resource, 0)
+        yield pod.namespace, pod.name or UNBORN, pod.requests.get(resource, 0)
     seen = {pod.reservation for pod in state.pods.values()}
     for reservation, entry in state.ledger.items():
         if reservation not in seen:
-            yield entry.namespace, _UNBORN, dict(entry.units).get(resource, 0)
+            yield entry.namespace, UNBORN, dict(entry.units).get(resource, 0)
 
 
 def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
@@ -55,10 +56,10 @@ def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
     for pod in state.pods.values():
         if pod.shares:
             carried.add(pod.reservation)
-            yield pod.namespace, pod.name or _UNBORN, dict(pod.shares).get(index, 0)
+            yield pod.namespace, pod.name or UNBORN, dict(pod.shares).get(index, 0)
     for reservation, entry in state.ledger.items():
         if reservation not in carried:
-            yield entry.namespace, _UNBORN, dict(entry.shares).get(index, 0)
+            yield entry.namespace, UNBORN, dict(entry.shares).get(index, 0)
     for pod, card, gb in device_use(state.inventory, state.pods):
         if card.index == index:
             yield pod.namespace, pod.name, gb

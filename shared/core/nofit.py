@@ -94,7 +94,10 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         excluded=out.facts(),
         unsupported=bool(groups) and all(_unsupported(alike, demand) for alike in groups),
         undeclared=_undeclared(lasting, demand),
-        partitions_only=bool(right_cards) and not able,
+        partitions_only=bool(right_cards)
+        and not able
+        and all(only_partitions(alike.example, demand) for alike in right_cards),
+        unlabelled=next(filter(None, (size_unknown(alike.example, demand) for alike in right_cards)), ""),
         node_name=constraints.node_name or "",
         misnamed=bool(groups) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
@@ -250,13 +253,13 @@ def _without_its_choice(alike: Alike, demand: Demand) -> Sequence[str]:
     return () if _has_cards(alike, demand) else (f"without a card {demand.only}",)
 
 
-def _vendors(groups: Sequence[Alike]) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {card.vendor.label for alike in groups for card in alike.example.inventory.cards if not card.unsupported}
-            | {vendor.label for alike in groups for vendor in vendors_of_kinds(alike.example)}
-        )
-    )
+def _vendors(groups: Iterable[Alike]) -> tuple[str, ...]:
+    """Whose cards nodes offer; where they offer none, whose they have."""
+    states = [alike.example for alike in groups]
+    cards = [card for state in states for card in state.inventory.cards]
+    offered = {card.vendor.label for card in cards if not card.unsupported}
+    offered |= {vendor.label for state in states for vendor in vendors_of_kinds(state)}
+    return tuple(sorted(offered or {card.vendor.label for card in cards}))
 
 
 def _versions(groups: Iterable[Alike], demand: Demand) -> tuple[str, ...]:

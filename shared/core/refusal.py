@@ -185,8 +185,9 @@ class NoFit:
     that is placed, `partitions_only` that all that is left are partitions, which serve no such ask. `node_name` is the
     pod's `spec.nodeName`, `misnamed` says that it names none of the nodes with cards, and `narrowed` that the pod's own
     choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody
-    tells. `can_wait` says whether the ask would fit once memory is freed, a card recovers or a node returns. `resource`
-    is the vendor's resource that is short, where that is nearer than any card, and `unit` the nearest offer of it.
+    tells, and `unlabelled` the label that would tell it of a vendor's units. `can_wait` says whether the ask would fit
+    once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is short, where
+    that is nearer than any card, and `unit` the nearest offer of it.
     `owned` says that a controller creates the pod again by itself, `update` that what is in the way is an older pod of
     the same workload, `elsewhere` is a node that has room and that the pod keeps itself from.
     """
@@ -203,6 +204,7 @@ class NoFit:
     found: tuple[str, ...] = ()
     unsupported: bool = False
     undeclared: str | None = None
+    unlabelled: str = ""
     partitions_only: bool = False
     node_name: str = ""
     misnamed: bool = False

@@ -56,12 +56,14 @@ def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> 
         return None
     node = snapshot.nodes[found.node].facts
     taint = next(untolerated(node.taints, constraints.tolerations), None)
-    return Elsewhere(
+    elsewhere = Elsewhere(
         node.name,
         taint="" if taint is None else f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}",
         unnamed=constraints.node_name not in (None, node.name),
         unselected=not constraints.select(node),
     )
+    # A topology spread may be kept only because nodes that take no pod were left out: then none of these is in the way.
+    return elsewhere if elsewhere.taint or elsewhere.unnamed or elsewhere.unselected else None
 
 
 def _takes_nothing(node: NodeFacts) -> bool:

@@ -6,11 +6,12 @@ Where they do the booking there is no share of a certain card: the vendor's devi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from shared.api import names
-from shared.core.cards import Card, Inventory, Vendor
+from shared.core.cards import Card, Inventory, Vendor, budget_gb
+from shared.core.mig_profiles import partition_mib
 from shared.core.unit_kinds import UnitKind
 
 Units: TypeAlias = tuple[tuple[str, int], ...]
@@ -21,6 +22,7 @@ _WHOLE_CARDS: Mapping[str, Vendor] = {
     names.NVIDIA_GPU_SHARED: Vendor.NVIDIA,
     names.AMD_GPU: Vendor.AMD,
 }
+_PROFILE = re.compile(r"[0-9]+g\.([0-9]{1,4})gb")
 _PARTITION = re.compile(re.escape(names.NVIDIA_MIG_PREFIX) + r"[a-z0-9][a-z0-9.-]{1,40}\Z")
 
 
@@ -64,12 +66,15 @@ def kinds_of(
     """What books the cards of a node if the product's own resources do not; empty if they do.
 
     A node without an agent says it in its `GPUNode`. On one with an agent, a vendor's device plugin that gives whole
-    cards away as well goes first, until the admin has set `GPUNode.spec.mode`. `in_use` tells whether pods on the node
-    have units of a resource: a plugin that restarts offers none for a moment and is there all the same.
+    cards away as well goes first, until the admin has set `GPUNode.spec.mode`; where it gives away the partitions of
+    every card, nothing is left to us. `in_use` tells whether pods on the node have units of a resource: a plugin that
+    restarts offers none for a moment and is there all the same.
     """
-    if inventory.kinds or inventory.served_by_us:
+    if inventory.kinds:
         return inventory.kinds
-    return tuple(_other_plugins(inventory, allocatable, in_use))
+    if inventory.cards and all(card.partitioned for card in inventory.cards):
+        return tuple(_partitions(inventory.cards, allocatable, in_use))
+    return () if inventory.served_by_us else tuple(_other_plugins(inventory, allocatable, in_use))
 
 
 def spread_units(cards: Iterable[Card], kinds: Iterable[UnitKind], units: Mapping[str, int]) -> dict[int, int]:
@@ -95,6 +100,24 @@ def _other_plugins(
         if offered is not None and cards and (offered or in_use(resource)):
             per_card = max(1, -(-offered // len(cards)))
             yield UnitKind(resource, min(card.budget_gb for card in cards) // per_card, per_card)
+
+
+def _partitions(
+    cards: Sequence[Card], allocatable: Mapping[str, int], in_use: Callable[[str], bool]
+) -> Iterator[UnitKind]:
+    for resource, offered in sorted(allocatable.items()):
+        if is_partition(resource) and (offered or in_use(resource)):
+            yield UnitKind(resource, _partition_gb(cards, resource), partition=True)
+
+
+def _partition_gb(cards: Sequence[Card], resource: str) -> int | None:
+    """GB of a partition of the smallest card that may have it, by what is known of such cards, else by its name."""
+    profile = _PROFILE.search(resource)
+    if profile is None:
+        return None
+    known = [partition_mib(card.model, card.memory_mib, profile[0]) for card in cards]
+    sizes = [mib for mib in known if mib is not None]
+    return budget_gb(min(sizes)) if sizes else max(0, int(profile[1]) - 1)
 
 
 def memory_label(resource: str) -> str:

@@ -50,6 +50,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.virtual = VirtualSelector()
         super().__init__(self.virtual)
+        # asyncio takes timers as due that are this near; after a year a float tells no smaller times apart.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         """Seconds since the case began."""

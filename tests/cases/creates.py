@@ -81,6 +81,7 @@ class Requests:
         while known is not None:
             await self._until_owner_changes(step, known, pause_s)
             pause_s, known = min(2 * pause_s, _LONGEST_RETRY_S), self._owner_version(step)
+            replica = self.admission.living(replica)
             if known is not None and (await self._create_once(number, step, replica)).allowed:
                 return
 

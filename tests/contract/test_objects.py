@@ -141,6 +141,18 @@ async def test_forced_apply_takes_a_field_from_another_manager(client: KubeClien
     assert (await client.apply(path, widget(name, spec={"size": 2}), "another"))["spec"] == {"size": 2}
 
 
+async def test_forced_apply_to_an_object_that_has_moved_on_is_a_conflict(client: KubeClient) -> None:
+    name = fresh_name()
+    path = f"{WIDGETS}/{name}"
+    seen = (await client.apply(path, widget(name, spec={"size": 1}), "tester"))["metadata"]["resourceVersion"]
+    await client.merge_patch(path, {"spec": {"size": 2}})
+    late = widget(name, spec={"size": 3})
+    late["metadata"]["resourceVersion"] = seen
+    with pytest.raises(Conflict):
+        await client.apply(path, late, "tester")
+    assert (await client.get(path))["spec"] == {"size": 2}
+
+
 async def test_a_dry_run_answers_as_if_and_stores_nothing(client: KubeClient) -> None:
     dry = {"dryRun": "All"}
     name = fresh_name()

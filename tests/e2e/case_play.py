@@ -21,8 +21,8 @@ from tests.cases.outcome import Answer, Result
 from tests.cases.owners import fill_in, steps_of, with_wishes
 from tests.cases.play import Played
 from tests.cases.scheduler import chosen_node
-from tests.e2e.case_world import AS_SENT, RealWorld
-from tests.e2e.kube import Namespace, phase, until
+from tests.e2e.case_world import AS_SENT, RealWorld, wait_running
+from tests.e2e.kube import Namespace
 from tests.fakes.objects import Json, copied
 from tests.fakes.pod_rules import with_defaults
 
@@ -86,7 +86,7 @@ def _answer(world: RealWorld, step: Json) -> Answer:
     said: Json = json.loads(reply.body)
     if reply.status >= 400:
         return Answer(_refusal(said), (), warnings, before, copied(before), waited, waited)
-    after = _comparable(said)
+    after = comparable(said)
     return Answer(None, _changes(before, after), warnings, before, after, waited, waited)
 
 
@@ -111,15 +111,15 @@ def _as_sent(world: RealWorld, raw: Json) -> tuple[Json, tuple[str, ...]]:
         return with_defaults(raw), ()
     read: Json = json.loads(reply.body)
     read["metadata"]["namespace"] = raw["metadata"]["namespace"]
-    return _comparable(read), _warnings(reply)
+    return comparable(read), _warnings(reply)
 
 
 def _pods(namespace: str, *, dry_run: bool) -> str:
     return f"/api/v1/namespaces/{namespace}/pods{'?dryRun=All' if dry_run else ''}"
 
 
-def _comparable(raw: Json) -> Json:
-    """A pod in which the API server's random names are equal."""
+def comparable(raw: Json) -> Json:
+    """An object in which the API server's random names are equal."""
     read: Json = json.loads(_RANDOM_NAME.sub("kube-api-access", json.dumps(raw)))
     return read
 
@@ -150,8 +150,10 @@ def _warnings(reply: Reply) -> tuple[str, ...]:
 
 def _settle(world: RealWorld, step: Json, answers: list[Answer]) -> None:
     """Waits until the scheduler has bound what it may bind, and the webhooks have heard of everything."""
+    if step.get("dryRun"):
+        return
     for answer in answers:
-        if answer.allowed and not step.get("dryRun"):
+        if answer.allowed:
             _wait_running(world, answer.after)
     world.catch_up()
 
@@ -162,6 +164,6 @@ def _wait_running(world: RealWorld, created: Json) -> None:
     if spec.get("schedulingGates") or spec["schedulerName"] != names.DEFAULT_SCHEDULER:
         return
     namespace = Namespace(world.api, created["metadata"]["namespace"])
-    until(f"{name} runs", lambda: phase(namespace.get("Pod", name)) == "Running")
+    wait_running(namespace, name)
     bound, chosen = namespace.get("Pod", name)["spec"]["nodeName"], chosen_node(created)
     assert chosen in {None, bound}, f"{name} was given {chosen} and runs on {bound}"

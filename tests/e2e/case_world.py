@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import pytest
+
 from hack.devcluster.api import Api
 from hack.devcluster.nodes import AGENT_FIELD_MANAGER, GPU_NODES, wait_nodes_ready
 from shared.api import names
@@ -27,6 +29,7 @@ from tests.fakes.objects import Json
 AS_SENT: Final = "cases-as-sent"
 """A namespace that is not opted in: what the API server makes of a pod there is what our webhooks see first."""
 
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 _RUNTIME_CLASS: Final[Json] = {
     "apiVersion": "node.k8s.io/v1",
@@ -95,8 +98,9 @@ class RealWorld:
         for collection in ("/api/v1/nodes", GPU_NODES):
             for node in self._nodes:
                 delete_if_there(self.api, f"{collection}/{node}")
-        gone = [f"{GPU_NODES}/{node}" for node in self._nodes]
-        until("the cards are gone", lambda: not any(self.api.exists(path) for path in gone))
+        # kwok leaves the pods of a new node alone where the Lease of an old one of that name is still there.
+        gone = [f"{collection}/{node}" for collection in (GPU_NODES, _LEASES) for node in self._nodes]
+        until("what belongs to the nodes is gone", lambda: not any(self.api.exists(path) for path in gone))
         self._nodes.clear()
 
     def end(self) -> None:
@@ -206,7 +210,7 @@ class RealWorld:
         """Stores a pod, which then runs, or has ended if that is what is given."""
         namespace, name = Namespace(self.api, given["namespace"]), given["name"]
         namespace.create(raw)
-        until(f"{name} runs", lambda: phase(namespace.get("Pod", name)) == "Running")
+        wait_running(namespace, name)
         if given["phase"] != "Running":
             self.api.merge(f"{namespace.path('Pod', name)}/status", {"status": {"phase": given["phase"]}})
 
@@ -215,6 +219,19 @@ class RealWorld:
         self.api.delete(f"{pods}?gracePeriodSeconds=0")
         self.api.delete(namespace.path(names.MODEL_PLACEMENT))
         until(f"the pods of {namespace.name} are gone", lambda: not self.all(pods))
+
+
+def wait_running(namespace: Namespace, name: str) -> None:
+    """Waits until a pod runs."""
+
+    def read() -> bool:
+        return phase(namespace.get("Pod", name)) == "Running"
+
+    try:
+        until(f"{name} runs", read)
+    except pytest.fail.Exception:
+        raw = namespace.get("Pod", name)
+        pytest.fail(f"{name} does not run; its node is {raw['spec'].get('nodeName')}, its status {raw['status']}")
 
 
 def _check(given: Json) -> None:

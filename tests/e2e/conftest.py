@@ -25,6 +25,8 @@ from hack.devcluster.operator import Operator
 from hack.devcluster.spec import GpuSpec, NodeSpec
 from shared.api import names
 from shared.core.cards import Vendor
+from tests.cases.chart import Chart, render, rendered
+from tests.e2e.case_world import RealWorld
 from tests.e2e.existing import ExistingCluster
 from tests.e2e.kube import Namespace, find, pod, until
 from tests.e2e.reviews import NOWHERE, WebhookPort, webhook_ports
@@ -146,6 +148,23 @@ def make_namespace(stage: Stage, pool: MakePool) -> Iterator[MakeNamespace]:
 def namespace(make_namespace: MakeNamespace) -> Namespace:
     """A namespace that is opted in."""
     return make_namespace()
+
+
+@pytest.fixture(scope="session")
+def world(stage: Stage) -> Iterator[RealWorld]:
+    """The cluster as one that becomes that of a case, again and again."""
+    if stage.operator is None:
+        pytest.skip("E2E_KUBECONFIG is set: the nodes of that cluster have cards, and its webhooks cannot be asked")
+    world = RealWorld(stage.api, webhook_ports(stage.api, stage.operator))
+    world.begin()
+    yield world
+    world.end()
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    """The chart as it is installed on `stage`."""
+    return rendered(render(sharing=True))
 
 
 @contextlib.contextmanager

@@ -5,20 +5,17 @@ The cases are those of the case runner, and so is what judges them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hack.devcluster.cluster import ROOT
-from tests.cases.chart import Chart, render, rendered
+from tests.cases.chart import Chart
 from tests.cases.expect import differences
 from tests.cases.owners import steps_of
 from tests.cases.schema import load
 from tests.e2e.case_play import play
 from tests.e2e.case_world import RealWorld
-from tests.e2e.conftest import Stage
-from tests.e2e.reviews import webhook_ports
 from tests.fakes.objects import Json
 
 pytestmark = pytest.mark.e2e
@@ -51,21 +48,6 @@ _MOST_TELLING = (
     # A model server's own arguments.
     "open/args-shell-one-string",
 )
-
-
-@pytest.fixture(scope="module")
-def world(stage: Stage) -> Iterator[RealWorld]:
-    if stage.operator is None:
-        pytest.skip("E2E_KUBECONFIG is set: other nodes of that cluster have cards, and its webhooks cannot be asked")
-    world = RealWorld(stage.api, webhook_ports(stage.api, stage.operator))
-    world.begin()
-    yield world
-    world.end()
-
-
-@pytest.fixture(scope="module")
-def chart() -> Chart:
-    return rendered(render(sharing=True))
 
 
 @pytest.mark.parametrize("name", _MOST_TELLING, ids=lambda name: Path(name).name)

@@ -17,6 +17,7 @@ from tests.e2e.conftest import MakeNamespace, Stage, admitted
 from tests.e2e.creates import Outcome, create_at_once
 from tests.e2e.kube import Namespace, deployment, find, ledger, node_of, pod, until
 from tests.e2e.kube import gpu_node as gpu_node_of
+from tests.e2e.reviews import NOWHERE
 
 pytestmark = pytest.mark.e2e
 
@@ -45,7 +46,7 @@ def managed(stage: Stage) -> Iterator[MakeNode]:
         wait_nodes_ready(stage.api, [name])
         until(f"the controller publishes {name}", lambda: _units(stage, name))
         probe = pod("probe", limits={next(key for key, amount in offered.items() if amount): "1"}, pool=name)
-        tenant = Namespace(stage.api, "default")
+        tenant = Namespace(stage.api, NOWHERE)
         until(f"the webhooks know {name}", lambda: admitted(stage, probe, tenant) == {True})
         return name
 

@@ -48,7 +48,7 @@ def test_insufficient_capacity_names_the_nearest_card_and_who_holds_it(pool: Mak
         "has 6 of 16 GB free and is 2 GB short"
     )
     assert held == f"Held on gpu-0 of {here.node}: 10 GB by small."
-    assert advice.startswith("Full now: it is placed by itself as soon as there is room.")
+    assert advice.startswith("Full now: create the pod again as soon as there is room.")
     cards = {cause["field"]: cause["message"] for cause in _causes(error)["CardTooFull"]}
     assert set(cards) == {f"{here.node}/0", f"{here.node}/1"}
     assert "has 4 of 24 GB free" in cards[f"{here.node}/1"]

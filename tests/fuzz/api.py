@@ -15,7 +15,7 @@ from shared.kube.client import KubeClient, Listing, Params
 from shared.kube.credentials import Connection
 from shared.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from tests.fuzz import words
-from tests.fuzz.clusters import ClusterJson, shares_of
+from tests.fuzz.clusters import ClusterJson, shares_of, units_of
 from tests.fuzz.dice import Dice
 from tests.fuzz.words import Json, fresh
 
@@ -120,6 +120,12 @@ class Api:
                 problem = self._problem(new, slot, gb, reservation)
                 if problem is not None:
                     self.broken.append(BudgetError(f"{reservation} on {new['metadata']['name']}: {problem}"))
+            for resource in units_of(after[reservation]):
+                booked = sum(units_of(text).get(resource, 0) for text in after.values())
+                node = self.cluster.nodes.get(new["metadata"]["name"])
+                offered = int(node["status"]["allocatable"].get(resource, 0)) if node else 0
+                if node and booked > offered:
+                    self.broken.append(BudgetError(f"{reservation}: {booked} of {offered} {resource} are promised"))
 
     def _problem(self, gpu_node: Json, slot: int, gb: int, reservation: str) -> str | None:
         """What is wrong with a new share of a card, or None."""

@@ -46,12 +46,14 @@ def a_cluster(dice: Dice, most_nodes: int = 5) -> ClusterJson:
         namespaces={name: dict(labels) for name, labels in words.NAMESPACES.items()},
     )
     vendor = dice.one((None, None, "nvidia", "amd"))
+    managed = dice.chance(0.1)
     for number in range(0 if dice.chance(0.03) else dice.number(1, most_nodes)):
         name = f"n{number}"
-        kind = a_card_kind(dice, vendor)
         cluster.nodes[name] = a_node(dice, name)
-        if dice.chance(0.92):
-            cluster.gpu_nodes[name] = a_gpu_node(dice, name, kind)
+        if managed or dice.chance(0.05):
+            cluster.gpu_nodes[name] = manage(dice, cluster.nodes[name])
+        elif dice.chance(0.92):
+            cluster.gpu_nodes[name] = a_gpu_node(dice, name, a_card_kind(dice, vendor))
             for _ in range(dice.number(0, 2)):
                 _use_cards(dice, cluster, name)
         if dice.chance(0.4):
@@ -59,6 +61,19 @@ def a_cluster(dice: Dice, most_nodes: int = 5) -> ClusterJson:
             cluster.pods[pod["metadata"]["uid"]] = pod
         advertise(cluster.nodes[name], cluster.gpu_nodes.get(name))
     return cluster
+
+
+def manage(dice: Dice, node: Json) -> Json:
+    """Makes a node one whose cards the vendor's device plugin gives away. Returns what the controller tells of it."""
+    kind, name = dice.one(words.MANAGED), node["metadata"]["name"]
+    node["status"]["allocatable"] |= {resource: str(count) for resource, count in kind.offered.items()}
+    gb = max((unit.get("gb", 0) * unit.get("perCard", 1) for unit in kind.units), default=0)
+    cards = [
+        _card_json(name, slot, words.CardKind(kind.model, gb, kind.vendor), healthy=True) for slot in range(kind.cards)
+    ]
+    accel = dict(dice.one(words.ACCEL_VERSIONS[kind.vendor]))
+    status = {"source": "labels", "cards": cards, "units": [dict(unit) for unit in kind.units], "accelVersions": accel}
+    return _gpu_node_json(name, {}, {**status, "reservations": {}})
 
 
 def a_card_kind(dice: Dice, vendor: str | None = None) -> words.CardKind:
@@ -119,6 +134,10 @@ def a_gpu_node(dice: Dice, name: str, kind: words.CardKind) -> Json:
     }
     if dice.chance(0.2):
         status["injection"] = dice.one(("cdi", "env"))
+    return _gpu_node_json(name, spec, status)
+
+
+def _gpu_node_json(name: str, spec: Json, status: Json) -> Json:
     return {
         "apiVersion": "placement.kamiwaza.ai/v1alpha1",
         "kind": "GPUNode",
@@ -129,7 +148,14 @@ def a_gpu_node(dice: Dice, name: str, kind: words.CardKind) -> Json:
 
 
 def _card(dice: Dice, node: str, slot: int, kind: words.CardKind) -> Json:
-    card: Json = {
+    card = _card_json(node, slot, kind, healthy=not dice.chance(0.06))
+    if dice.chance(0.06):
+        card["foreignGB"] = dice.one((1, 5, 200))
+    return card
+
+
+def _card_json(node: str, slot: int, kind: words.CardKind, *, healthy: bool) -> Json:
+    return {
         "index": slot,
         "uuid": f"GPU-{node}-{slot}",
         "model": kind.model,
@@ -137,18 +163,15 @@ def _card(dice: Dice, node: str, slot: int, kind: words.CardKind) -> Json:
         "class": kind.kind,
         "memoryMiB": kind.gb * 1024 + 300 if kind.gb else 0,
         "budgetGB": kind.gb,
-        "healthy": not dice.chance(0.06),
+        "healthy": healthy,
         **kind.more,
     }
-    if dice.chance(0.06):
-        card["foreignGB"] = dice.one((1, 5, 200))
-    return card
 
 
 def advertise(node: Json, gpu_node: Json | None) -> None:
     """What the device plugin of the product tells the kubelet: GB of each card that is in order."""
     allocatable = {name: amount for name, amount in node["status"]["allocatable"].items() if not name.startswith(CARD)}
-    for card in (gpu_node or {}).get("status", {}).get("cards", ()):
+    for card in gpu_node["status"]["cards"] if gpu_node and "source" not in gpu_node["status"] else ():
         allocatable[f"{CARD}{card['index']}"] = str(card["budgetGB"])
     node["status"] = {**node["status"], "allocatable": allocatable}
 
@@ -158,6 +181,8 @@ def _use_cards(dice: Dice, cluster: ClusterJson, node: str) -> None:
     number = len(cluster.pods) + sum(len(each["status"]["reservations"]) for each in cluster.gpu_nodes.values())
     reservation = an_id(f"{node}{number}")
     status = cluster.gpu_nodes[node]["status"]
+    if "source" in status:
+        return
     card = dice.one(status["cards"])
     gb = max(1, card["budgetGB"] // dice.one((2, 4, 8)))
     if room(status, card) < gb:
@@ -186,6 +211,12 @@ def shares_of(entry: str) -> list[tuple[int, int]]:
     """The slots and GB of an entry in a ledger."""
     pairs = (pair.split(":") for pair in entry.split(";")[2].split(",") if ":" in pair)
     return [(int(slot), int(gb)) for slot, gb in pairs]
+
+
+def units_of(entry: str) -> dict[str, int]:
+    """The vendor's resources that an entry in a ledger holds, and how many units of each."""
+    pairs = (pair.split("=") for pair in entry.split(";")[2].split(",") if "=" in pair)
+    return {resource: int(count) for resource, count in pairs}
 
 
 def a_running_pod(dice: Dice, name: str, node: str) -> Json:

@@ -33,7 +33,7 @@ FITS = "kube-scheduler's filters admit a placed pod"
 class Answer:
     """What a webhook said to a review of `pod`. `final` is the pod as it is then, None where it is refused or none."""
 
-    __slots__ = ("allowed", "final", "patched", "pod", "verdict")
+    __slots__ = ("allowed", "final", "message", "patched", "pod", "verdict")
 
     def __init__(self, pod: Json, path: str, response: Json) -> None:
         ops = answers.ops_of(response)
@@ -41,6 +41,7 @@ class Answer:
         self.allowed = response["allowed"]
         self.final = answers.patched(pod, ops) if self.allowed else None
         self.patched = bool(ops)
+        self.message = "" if self.allowed else response["status"]["message"]
         self.verdict = self._verdict(response)
         if path == "/validate":
             require(not ops, "the validating webhook patches nothing", ops)
@@ -164,7 +165,7 @@ class Episode:
         second = await self._ask(dice.one(self._world.replicas), "/validate", answer.final, namespace, **more)
         if second.final is None and not self._was_replaced(answer):
             why = "what the mutating webhook admits, the validating one lets in"
-            require(second.verdict == "validate: unavailable", why, second.verdict)
+            require(second.verdict == "validate: unavailable", why, second.message)
         elif second.final is not None and placed and not dry_run and dice.chance(0.85):
             self._world.create(answer.final, namespace)
 
@@ -173,7 +174,7 @@ class Episode:
         self.tally.checks[SECOND_RUN] += 1
         again = await self._ask(self._dice.one(self._world.replicas), "/mutate", final, namespace, **more)
         if not self._was_replaced(again):
-            require(again.verdict in {"untouched", "unavailable"}, SECOND_RUN, again.verdict)
+            require(again.verdict in {"untouched", "unavailable"}, SECOND_RUN, again.verdict, again.message)
 
     def _was_replaced(self, answer: Answer) -> bool:
         """Whether a later attempt of the owner has taken the place of this pod, as if its create had failed."""

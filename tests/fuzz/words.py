@@ -305,6 +305,37 @@ CARDS: Sequence[CardKind] = (
     CardKind("unknown", 0, weight=1),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class ManagedKind:
+    """A node without an agent of ours: what the vendor's device plugin offers there, and what a unit of it is."""
+
+    model: str
+    offered: Mapping[str, int]
+    units: Sequence[Json]
+    cards: int
+    vendor: str = "nvidia"
+
+
+MANAGED: Sequence[ManagedKind] = (
+    ManagedKind("NVIDIA-A10G", {"nvidia.com/gpu": 4}, ({"resource": "nvidia.com/gpu", "gb": 22},), cards=4),
+    ManagedKind("Tesla-T4", {"nvidia.com/gpu": 8}, ({"resource": "nvidia.com/gpu", "gb": 3, "perCard": 4},), cards=2),
+    ManagedKind(
+        "Tesla-T4-SHARED",
+        {"nvidia.com/gpu.shared": 4},
+        ({"resource": "nvidia.com/gpu.shared", "gb": 3, "perCard": 4},),
+        1,
+    ),
+    ManagedKind(
+        "NVIDIA-H100-80GB",
+        {"nvidia.com/mig-3g.40gb": 4},
+        ({"resource": "nvidia.com/mig-3g.40gb", "gb": 39, "partition": True},),
+        0,
+    ),
+    ManagedKind("AMD_Instinct_MI300X", {"amd.com/gpu": 8}, ({"resource": "amd.com/gpu", "gb": 191},), 8, "amd"),
+    ManagedKind("of a size that no label tells", {"nvidia.com/gpu": 2}, ({"resource": "nvidia.com/gpu"},), 2),
+)
+
 ACCEL_VERSIONS: Mapping[str, Sequence[Json]] = {
     "nvidia": ({"cuda": "12.8"}, {"cuda": "12.4"}, {"cuda": "13.0"}, {"cuda": "11.8"}, {}),
     "amd": ({"rocm": "6.4.1"}, {"rocm": "6.1"}, {}),

@@ -192,6 +192,8 @@ class World:
         name = f"n{dice.number(0, len(nodes))}"
         if name not in nodes:
             nodes[name] = a_node(dice, name)
+            if (self.cluster.gpu_nodes.get(name) or {"status": {}})["status"].get("source"):
+                return
             advertise(nodes[name], self.cluster.gpu_nodes.get(name))
             self._node_written(nodes[name])
             return
@@ -206,11 +208,11 @@ class World:
             case "ready":
                 status = dice.one(("True", "True", "False"))
                 node["status"] = {**node["status"], "conditions": [{"type": "Ready", "status": status}]}
-            case "card" if raw is not None:
+            case "card" if raw is not None and "source" not in raw["status"]:
                 cards = [dict(card) for card in raw["status"]["cards"]]
                 dice.one(cards).update(dice.one(_CARD_CHANGES))
                 self.api.put_gpu_node({**raw, "status": {**raw["status"], "cards": cards}})
-            case "wish" if raw is not None:
+            case "wish" if raw is not None and "source" not in raw["status"]:
                 spec = dice.one(({}, {"mode": "exclusive"}, {"cards": [{"index": 0, "headroomGB": 1}]}))
                 self.api.put_gpu_node({**raw, "spec": spec})
             case "gone" if dice.chance(0.3):

@@ -103,7 +103,9 @@ def test_one_more_free_card_never_turns_a_yes_into_a_no(dice: Dice) -> None:
     assume(isinstance(verdict, Placed))
     assert isinstance(verdict, Placed)
     grown = deepcopy(cluster)
-    raw = grown.gpu_nodes[dice.one(list(grown.gpu_nodes))]
+    raw = dice.one([each for each in grown.gpu_nodes.values() if "source" not in each["status"]] or [None])
+    assume(raw is not None)
+    assert raw is not None
     like = dice.one(raw["status"]["cards"])
     # Memory of its own: a card whose memory the kernel adds to the node's would come with more of that.
     free = {"index": 60, "uuid": "GPU-new", "healthy": True, "foreignGB": 0, "onlinedAsSystemMemory": False}

@@ -72,7 +72,7 @@ def test_what_a_placement_made_agrees(pod: PodBuilder, state: NodeState) -> None
 def test_a_number_of_cards_that_a_device_variable_told_is_remembered(
     state: NodeState, variable: str, devices: str
 ) -> None:
-    server = {"image": "vllm/vllm-openai", "env": [{"name": variable, "value": devices}]}
+    server = {"image": "ollama/ollama:0.12", "env": [{"name": variable, "value": devices}]}
     pod = placed(asking("3").spec(containers=[{"name": "main", **server}]), state).pod
     assert len([name for name in main(pod)["resources"]["limits"] if names.card_index(name) is not None]) == 2
     refuse_disagreement(pod, state.name, state.inventory)

@@ -281,6 +281,18 @@ PLAYED: list[Any] = [
         id="certificates are renewed after the clock jumped",
     ),
     pytest.param(
+        [
+            creates(),
+            {"action": "set-clock", "advanceSeconds": 500 * 86400},
+            {"action": "wait", "seconds": 60},
+            creates("b"),
+        ],
+        [IN],
+        {},
+        {},
+        id="and after years, when a float tells no small times apart",
+    ),
+    pytest.param(
         [{"action": "slow-api-server", "delaySeconds": 20}, creates()],
         [{"allowed": False, "reason": "unavailable", "answeredWithinSeconds": 3}],
         {},

@@ -17,6 +17,7 @@ from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node, partition, pool
+from tests.unit.units import GPU, managed
 
 GIB = 2**30
 OWN = a_pod().requesting(memory="4Gi")
@@ -127,6 +128,35 @@ CASES = [
         "Held on gpu-1 of dgx: 39 GB by a pod being created.\n"
         f"{SOON} stop a model that is no longer used, or add a card.",
         id="a-partition-in-use",
+    ),
+    pytest.param(
+        [node("dgx", [partition(1, 39, model="NVIDIA A100-SXM4-80GB MIG 3g.40gb")])],
+        demand(ask(60)),
+        a_pod(),
+        "insufficient_capacity: needs 60 GB on one card; the best partition, gpu-1 (3g.40gb) of dgx, has 39 GB in all "
+        "and is 21 GB too small.\n"
+        f"Larger than any card it may use, so waiting does not help. {LESS.capitalize()}, or add a larger card.",
+        id="a-partition-by-its-profile",
+    ),
+    pytest.param(
+        [node("a", cards(24), ledger={"r": entry({0: 12}), "s": entry({0: 12})})],
+        demand(ask(6)),
+        a_pod(),
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of a, has 0 of 24 GB free and is 6 GB "
+        "short.\n"
+        "Held on gpu-0 of a: 24 GB by 2 pods being created.\n"
+        f"{USUAL}",
+        id="pods-that-are-not-there-yet",
+    ),
+    pytest.param(
+        [managed("aks", {GPU: 1}, {"kubernetes.azure.com/accelerator": "nvidia"})],
+        demand(ask(6)),
+        a_pod(),
+        "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: with GPUs of "
+        "unknown size (no label nvidia.com/gpu.memory).\n"
+        "Waiting does not help. Have a node labelled nvidia.com/gpu.memory (MiB), ask for whole GPUs without an "
+        "amount, or add a node.",
+        id="units-of-unknown-size",
     ),
     pytest.param(
         [node("dgx", [partition(1, 39)])],

@@ -63,8 +63,8 @@ class TouchesTheImage(Mutator):
 
 
 class DoesNotKnowItself(Mutator):
-    async def _is_own_output(self, request: Request, pod: Any) -> bool:
-        return False
+    async def _own_entry(self, request: Request, pod: Any) -> None:
+        return None
 
 
 class Raises(Mutator):

@@ -12,6 +12,7 @@ import pytest
 from controller.managed_nodes import ManagedNodes
 from shared.core.nodes import node_facts
 from shared.kube import paths
+from shared.kube.errors import Conflict
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from tests.builders import NodeBuilder, a_node
 from tests.fakes.serving import eventually
@@ -126,6 +127,28 @@ async def test_what_an_agent_published_is_never_overwritten(control: Control, st
     assert len(published(control, "eks")["cards"]) == 2
     assert published(control, "eks").get("source") == status.get("source")
     assert "units" not in published(control, "eks")
+
+
+async def test_an_agent_that_was_faster_than_the_watch_is_not_overwritten(control: Control) -> None:
+    see(control, EKS)
+    store(control.objects, paths.gpu_nodes(), gpu_node("eks", 24, 24, source="agent"))
+    managed = keeper(control)
+    await managed.reconcile("eks")
+    assert (published(control, "eks")["source"], len(published(control, "eks")["cards"])) == ("agent", 2)
+    await managed.reconcile("eks")
+    assert [each["type"] for each in published(control, "eks")["conditions"]] == ["VendorPluginPresent"]
+
+
+async def test_an_agent_that_takes_a_node_over_is_not_overwritten(control: Control) -> None:
+    see(control, EKS)
+    managed = keeper(control)
+    await managed.reconcile("eks")
+    agent = {**gpu_node("eks"), "status": gpu_node("eks", 24, source="agent")["status"]}
+    await control.served.client.apply(paths.status_of(paths.gpu_nodes("eks")), agent, "placement-agent")
+    see(control, managed_node("eks", {GPU: 2}, memory="24576", count="2"))
+    with pytest.raises(Conflict):
+        await managed.reconcile("eks")
+    assert published(control, "eks")["source"] == "agent"
 
 
 async def test_another_plugin_on_an_agents_node_is_told_until_the_mode_is_set(control: Control) -> None:

@@ -179,6 +179,12 @@ class TestSharing:
 
 
 class TestOtherNodes:
+    def test_a_unit_of_another_vendor_than_that_of_cards_which_are_never_given_away(self) -> None:
+        intel = node("arc", cards(16, vendor=Vendor.INTEL))
+        verdict = refusal(asked_by(a_pod().limited_to({SHARED: "1"})), intel)
+        assert verdict.reason is Reason.VENDOR_MISMATCH
+        assert "the only node it may use has Intel cards" in explain(verdict)
+
     def test_amd_gpus_are_units_of_their_own_resource(self) -> None:
         amd = managed("aks", {AMD: 8}, {"amd.com/gpu.vram": "192G", "amd.com/gpu.product-name": "MI300X"})
         assert chosen(demand(ask(190, 8)), amd).units == ((AMD, 8),)

@@ -24,6 +24,7 @@ from webhook.patch import PodPatch
 from webhook.placed_record import read_record
 
 EKS = managed_node("eks", {GPU: 1}, memory="23028", count="1", product="NVIDIA-A10G", replicas="1")
+FOUR_GPUS = managed_node("eks", {GPU: 4}, memory="23028", count="4", product="NVIDIA-A10G", replicas="1")
 FOUR = managed_node("eks", {GPU: 4}, memory="24576", count="1", product="NVIDIA-A10-SHARED", replicas="4")
 MIG = managed_node("eks", {SLICE: 2}, {f"{SLICE}.memory": "9728"}, memory="81559", count="1", replicas="0")
 
@@ -75,6 +76,35 @@ async def test_the_vendors_resource_stays_where_the_pod_has_it(served: Served) -
     pod = await webhook.place(a_pod().limited_to({GPU: "1"}).requesting({GPU: "1"}))
     assert resources(pod) == {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
     assert isinstance(await webhook.validate(pod), Admitted)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_pod().limited_to({GPU: "1e0"}), id="an-exponent"),
+        pytest.param(a_pod().limited_to({GPU: "2000m"}), id="thousandths"),
+        pytest.param(a_pod().limited_to({GPU: 2}), id="a-number"),
+        pytest.param(
+            asking().spec(containers=[{"name": "main", "image": "vllm/vllm-openai", "args": ["-tp", "2"]}]),
+            id="arguments-that-tell-the-number",
+        ),
+        pytest.param(
+            asking().spec(containers=[{"name": "main", "image": "vllm/vllm-openai"}, {"name": "helper"}]),
+            id="the-server-among-helpers",
+        ),
+    ],
+)
+async def test_however_the_number_of_units_is_told_the_second_look_reads_the_same(
+    served: Served, pod: PodBuilder
+) -> None:
+    webhook = await a_webhook(served, FOUR_GPUS)
+    assert isinstance(await webhook.validate(await webhook.place(pod)), Admitted)
+
+
+async def test_a_container_without_a_name_is_left_to_the_api_server_to_refuse(served: Served) -> None:
+    webhook = await a_webhook(served, EKS)
+    nameless = a_pod().spec(containers=[{"resources": {"limits": {names.VRAM: "6"}}}])
+    assert isinstance(await webhook.mutate(nameless), Admitted)
 
 
 async def test_our_words_as_resources_are_taken_off_since_no_node_offers_them(served: Served) -> None:

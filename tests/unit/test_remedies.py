@@ -12,7 +12,7 @@ from shared.core.pods import PodFacts, pod_facts
 from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
 from shared.core.remedies import with_remedies
 from shared.core.snapshot import NodeState
-from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, labels
 from tests.unit.core_builders import ask, cards, cluster, demand, entry, node
 
 HASH, REVISION = "pod-template-hash", "controller-revision-hash"
@@ -204,6 +204,13 @@ class TestElsewhere:
     )
     def test_a_node_that_is_to_take_no_pod_is_not_named(self, builder: NodeBuilder) -> None:
         assert refused(a_pod(), a10(holding(a_pod("chat"), 20)), self.room(builder)).elsewhere is None
+
+    def test_a_node_that_only_a_topology_spread_rules_out_is_not_named(self) -> None:
+        pod = a_pod().labelled(app="chat").spread_over("zone", labels(app="chat"))
+        running = a_pod("chat").labelled(app="chat").on("west").facts()
+        west = node("west", cards(24), a_node("west").labelled(zone="west"), pods=[running])
+        east = node("east", cards(24), a_node("east").labelled(zone="east").cordoned())
+        assert refused(pod, west, east).elsewhere is None
 
     def test_a_node_without_room_is_not_named(self) -> None:
         full = node("h100", cards(80), a_node("h100").tainted("batch"), ledger={"r": entry({0: 70})})
