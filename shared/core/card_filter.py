@@ -39,6 +39,11 @@ class CardFilter:
     uuids: tuple[str, ...] = ()
     no_uuids: tuple[str, ...] = ()
 
+    @property
+    def tells_uuids(self) -> bool:
+        """Whether it tells apart cards of one model."""
+        return bool(self.uuids or self.no_uuids)
+
     def admits(self, card: Card) -> bool:
         """Whether a pod with this filter may have `card`."""
         uuid = card.uuid.lower()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from shared.core.unit_kinds import UnitKind
 
@@ -98,6 +99,21 @@ class Card:
         return self.card_class is CardClass.MIG
 
 
+class Shape:
+    """All that stays the same of a node's cards whatever happens to them, and whichever of their like they are.
+
+    Inventories of one shape have cards of the same kinds in the same order, and the same versions. Two objects may
+    stand for one shape, so it is good for doing work once, and not for telling inventories apart.
+    """
+
+    __slots__ = ()
+
+
+@lru_cache(maxsize=1024)
+def _shape(_look: Hashable) -> Shape:
+    return Shape()
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """The cards of one node and what their drivers can do, as its `GPUNode` publishes them.
@@ -115,6 +131,24 @@ class Inventory:
     pod_devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
     kinds: tuple[UnitKind, ...] = ()
     served_by_us: bool = False
+    shape: Shape = field(init=False, repr=False, compare=False)
+    """What it has in common with the inventories of nodes that were bought together."""
+
+    def __post_init__(self) -> None:
+        kinds = tuple(
+            (
+                card.vendor,
+                card.model,
+                card.card_class,
+                card.memory_mib,
+                card.budget_gb,
+                card.partitioned,
+                card.compute_capable,
+                card.onlined,
+            )
+            for card in self.cards
+        )
+        object.__setattr__(self, "shape", _shape((kinds, self.accel, self.exclusive)))
 
     def card(self, index: int) -> Card | None:
         """The card in slot `index`, if there is one."""

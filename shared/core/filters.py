@@ -6,7 +6,7 @@ fails, not only the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from enum import StrEnum
 
 from shared.api import names
@@ -16,6 +16,7 @@ from shared.core.peers import Peers
 from shared.core.pods import ANY_ADDRESS, HostPort
 from shared.core.snapshot import NodeState
 from shared.core.tolerations import untolerated
+from shared.core.volumes import ANYWHERE
 
 
 class Exclusion(StrEnum):
@@ -89,9 +90,36 @@ def node_exclusions(node: NodeFacts, constraints: Constraints) -> tuple[Exclusio
     return tuple(sorted(set(_node_exclusions(node, constraints)), key=_ORDER.__getitem__))
 
 
+class NodeFilter:
+    """`node_exclusions` for one pod, worked out once for all nodes that look the same to it."""
+
+    __slots__ = ("_constraints", "_keys", "_known", "_names_matter")
+
+    def __init__(self, constraints: Constraints) -> None:
+        terms = constraints.node_affinity or ()
+        expressions = (requirement.key for term in terms for requirement in term.expressions)
+        self._constraints = constraints
+        self._keys = tuple({*constraints.node_selector, *expressions})
+        self._names_matter = (
+            constraints.node_name is not None or constraints.reach != ANYWHERE or any(term.fields for term in terms)
+        )
+        self._known: dict[Hashable, tuple[Exclusion, ...]] = {}
+
+    def exclusions(self, node: NodeFacts) -> tuple[Exclusion, ...]:
+        """What keeps the pod from `node` whatever runs there; empty if nothing does."""
+        if self._names_matter:
+            return node_exclusions(node, self._constraints)
+        look = node.ready, node.unschedulable, node.taints, tuple(map(node.labels.get, self._keys))
+        known = self._known.get(look)
+        if known is None:
+            known = self._known[look] = node_exclusions(node, self._constraints)
+        return known
+
+
 def load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> tuple[Exclusion, ...]:
     """What keeps the pod from a node because of the pods there and around it; empty if nothing does."""
-    return tuple(sorted(set(_load_exclusions(state, constraints, peers)), key=_ORDER.__getitem__))
+    reasons = tuple(_load_exclusions(state, constraints, peers))
+    return reasons if len(reasons) < 2 else tuple(sorted(set(reasons), key=_ORDER.__getitem__))
 
 
 def other_shortages(state: NodeState, constraints: Constraints) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from shared.core.asks import Ask
+from shared.core.alike import Alike, suits
 from shared.core.card_choice import may_hold
 from shared.core.cards import Card, CardClass
 from shared.core.constraints import Constraints
@@ -17,18 +17,6 @@ from shared.core.snapshot import NodeState
 from shared.core.system_memory import BYTES_PER_GB, gb_for_bytes
 
 
-def suits(card: Card, demand: Demand) -> bool:
-    """Whether a card is one that the demand may have and that is given away at all."""
-    return demand.suits(card) and card.unsupported is None
-
-
-def cards_of(state: NodeState, demand: Demand) -> list[tuple[Card, int]]:
-    """The cards that the demand may have, with their free GB."""
-    return [
-        (card, free) for card, free in zip(state.inventory.cards, state.free_gb, strict=True) if suits(card, demand)
-    ]
-
-
 def only_partitions(state: NodeState, demand: Demand) -> Sequence[str]:
     """Says of a node whose cards serve the demand in no way that it is for their being partitions; else empty."""
     if not any(card.is_partition for card in state.inventory.cards):
@@ -39,46 +27,32 @@ def only_partitions(state: NodeState, demand: Demand) -> Sequence[str]:
 
 
 def closing_reasons(
-    state: NodeState, demand: Demand, constraints: Constraints, peers: Peers
+    state: NodeState, alike: Alike, constraints: Constraints, peers: Peers
 ) -> Sequence[Exclusion | str]:
-    """What keeps the pod from a node because of the pods there; empty if nothing does.
+    """What keeps the pod from one of the nodes that are `alike` because of the pods there; empty if nothing does.
 
     Memory that the node is short of is no such reason where its cards give away the same memory: then it is a fact of
     those cards.
     """
     reasons: list[Exclusion | str] = [*load_exclusions(state, constraints, peers)]
-    cards = cards_of(state, demand)
-    if Exclusion.INSUFFICIENT_MEMORY in reasons and all(card.is_backed for card, _ in cards):
+    if Exclusion.INSUFFICIENT_MEMORY in reasons and all(card.is_backed for card in alike.suiting_cards):
         reasons.remove(Exclusion.INSUFFICIENT_MEMORY)
-    if not any(free for _, free in cards):
+    if not any(state.free_gb[position] for position in alike.suiting):
         in_doubt = vendors_in_doubt(state.inventory, state.pods)
-        if all(card.vendor in in_doubt for card, _ in cards):
+        if all(card.vendor in in_doubt for card in alike.suiting_cards):
             reasons.append(UNKNOWN_CARD)
     return reasons
 
 
 def is_memory_the_matter(
-    able: Iterable[NodeState], demand: Demand, attempts: Sequence[CardAttempt], *, every_container_alone: bool
+    able: Iterable[Alike], attempts: Sequence[CardAttempt], *, every_container_alone: bool
 ) -> bool:
     """Whether all there is are cards that give away their node's memory, and that or a pool of it is exhausted."""
     if not attempts or not attempts[0].healthy or not (attempts[0].short_gb or every_container_alone):
         return False
     if attempts[0].card_class is not CardClass.UNIFIED and not attempts[0].lacks_memory:
         return False
-    return all(card.is_backed for state in able for card, _ in cards_of(state, demand))
-
-
-def rooms_on(state: NodeState, ask: Ask, demand: Demand, own: int) -> Iterator[tuple[Card, int, int, int]]:
-    """The cards that an ask may have, with their free GB, what of them it could get, and what if nothing else ran."""
-    memory = state.memory
-    empty = memory.emptied if memory is not None else None
-    for card, free in cards_of(state, demand):
-        if not may_hold(card, ask):
-            continue
-        if memory is None or empty is None:
-            yield card, free, free, card.budget_gb
-        else:
-            yield card, free, memory.room_gb(card, free, own), empty.room_gb(card, card.budget_gb, own)
+    return all(card.is_backed for alike in able for card in alike.suiting_cards)
 
 
 def backing_of(state: NodeState, card: Card, own: int) -> Backing | None:

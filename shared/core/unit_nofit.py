@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from shared.api import names
+from shared.core.alike import Alike
 from shared.core.asks import Ask
 from shared.core.cards import Vendor
 from shared.core.demand import Demand
-from shared.core.node_choice import NodeSearch, offers_anything
+from shared.core.emptied import EmptiedSearch
 from shared.core.refusal import UnitAttempt
 from shared.core.snapshot import NodeState
 from shared.core.unit_choice import (
@@ -21,44 +22,48 @@ from shared.core.unit_choice import (
     own_resource,
     serves,
 )
+from shared.core.unit_kinds import UnitKind
 from shared.core.units import is_partition, memory_label, vendor_of
 
 
-def scarce_units(states: Sequence[NodeState], demand: Demand) -> tuple[str, int] | None:
-    """The resource, and the number of its units, that passes through and is free on none of `states`; None if there is
-    no such ask. Where all are free somewhere and no card is asked beside them, it is the first.
+def scarce_units(groups: Sequence[Alike], demand: Demand) -> tuple[str, int] | None:
+    """The resource, and the number of its units, that passes through and is free on no node; None if there is no such
+    ask. Where all are free somewhere and no card is asked beside them, it is the first.
     """
     wanted = effective_units(demand, (UnitShare(ask.container, ask.resource, ask.count) for ask in demand.units))
     for resource, count in wanted:
-        if all(state.free_units(resource) < count for state in states):
+        if all(state.free_units(resource) < count for alike in groups for state in alike.states):
             return resource, count
     return wanted[0] if wanted and not demand.asks else None
 
 
-def nearest_units(states: Iterable[NodeState], resource: str, need: int) -> UnitAttempt | None:
-    """The node that comes nearest to having `need` units free; None if none of `states` advertises the resource."""
+def nearest_units(groups: Iterable[Alike], resource: str, need: int) -> UnitAttempt | None:
+    """The node that comes nearest to having `need` units free; None if none advertises the resource."""
     attempts = [
         UnitAttempt(state.name, resource, need, state.free_units(resource), total)
-        for state in states
+        for alike in groups
+        for state in alike.states
         if (total := state.facts.allocatable.get(resource, 0))
     ]
     return min(attempts, key=_nearness, default=None)
 
 
-def nearest_kind(states: Iterable[NodeState], ask: Ask, demand: Demand) -> UnitAttempt | None:
+def nearest_kind(groups: Iterable[Alike], ask: Ask, demand: Demand) -> UnitAttempt | None:
     """The vendor's resource on a managed node that comes nearest to an ask for cards."""
-    return min(_attempts(states, ask, demand), key=_nearness, default=None)
+    return min(_attempts(groups, ask, demand), key=_nearness, default=None)
 
 
-def lacks_sharing(states: Iterable[NodeState], ask: Ask, demand: Demand, own: int = 0) -> bool:
-    """Whether the ask is for a part of a card, and all of `states` that could serve it empty give whole cards only."""
-    if ask.amount.is_whole or ask.count > 1:
+def lacks_sharing(groups: Sequence[Alike], ask: Ask, demand: Demand, own: int = 0) -> bool:
+    """Whether the ask is for a part of a card, and all nodes that could serve it empty give whole cards only."""
+    if ask.amount.is_whole or ask.count > 1 or not any(alike.example.kinds for alike in groups):
         return False
-    search = NodeSearch(demand, own)
-    candidates = [state for state in states if offers_anything(state) and search.choose(state.emptied) is not None]
-    return bool(candidates) and all(
-        state.kinds and all(kind.whole for kind in state.kinds if serves(kind, ask, demand)) for state in candidates
-    )
+    search = EmptiedSearch(demand, own)
+    candidates = [alike for alike in groups if any(search.fits(alike, state) for state in alike.states)]
+    return bool(candidates) and all(_gives_whole_only(alike.example.kinds, ask, demand) for alike in candidates)
+
+
+def _gives_whole_only(kinds: Sequence[UnitKind], ask: Ask, demand: Demand) -> bool:
+    return bool(kinds) and all(kind.whole for kind in kinds if serves(kind, ask, demand))
 
 
 def size_unknown(state: NodeState, demand: Demand) -> str | None:
@@ -86,21 +91,17 @@ def vendors_of_kinds(state: NodeState) -> set[Vendor]:
     return {vendor_of(kind.resource) for kind in state.kinds}
 
 
-def _attempts(states: Iterable[NodeState], ask: Ask, demand: Demand) -> Iterator[UnitAttempt]:
+def _attempts(groups: Iterable[Alike], ask: Ask, demand: Demand) -> Iterator[UnitAttempt]:
     need_gb = max((amount.gb or 0 for amount in (ask.amount, *ask.init)), default=0) or None
-    for state in states:
-        for kind in state.kinds:
-            if is_kind_for(kind, ask, demand) and is_admitted(state, kind, demand):
-                yield UnitAttempt(
-                    state.name,
-                    kind.resource,
-                    ask.count,
-                    state.free_units(kind.resource),
-                    state.facts.allocatable.get(kind.resource, 0),
-                    need_gb,
-                    kind.gb,
-                    parts=not is_apart_enough(kind, ask, demand),
-                )
+    for alike in groups:
+        for kind in alike.example.kinds:
+            if not is_kind_for(kind, ask, demand) or not is_admitted(alike.example, kind, demand):
+                continue
+            parts = not is_apart_enough(kind, ask, demand)
+            for state in alike.states:
+                total = state.facts.allocatable.get(kind.resource, 0)
+                free = state.free_units(kind.resource)
+                yield UnitAttempt(state.name, kind.resource, ask.count, free, total, need_gb, kind.gb, parts=parts)
 
 
 def _nearness(attempt: UnitAttempt) -> tuple[object, ...]:

@@ -1,0 +1,156 @@
+"""The cards, and the node, that come nearest to an ask which fits nowhere: the facts that a refusal is made of."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import le
+from typing import TypeAlias
+
+from shared.core.alike import Alike
+from shared.core.asks import Ask
+from shared.core.card_choice import is_given_whole, may_hold, request_on
+from shared.core.cards import Card, Vendor
+from shared.core.demand import Demand
+from shared.core.node_choice import NodeSearch
+from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, NodeAttempt
+from shared.core.snapshot import NodeState
+from shared.core.special_cards import backing_of
+
+_Bound: TypeAlias = tuple[bool, bool, bool, int, str]
+"""How near the cards of a node may be at best: compares with the beginning of `_Near`."""
+
+_Near: TypeAlias = tuple[bool, bool, bool, int, str, int, int, int, Card, NodeState]
+"""A card in the order of nearness: not on the best node, not healthy, too small, GB that are missing, node, slot. No
+two agree so far; then GB that are needed and free, the card, and its node.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """A card that an ask may have, by its position among the cards of nodes that are alike, and GB it takes there."""
+
+    position: int
+    need: int
+
+
+def hardest(groups: Sequence[Alike], demand: Demand, own: int) -> tuple[Ask, bool]:
+    """The ask that facts are given for, and whether every ask would fit a node if it were the only one.
+
+    It is one that fits no node even alone if there is such an ask, else the one that needs most.
+    """
+    if len(demand.asks) == 1:
+        return demand.asks[0], False
+    sizes = {
+        (card.budget_gb, card.card_class, alike.example.inventory.exclusive): (card, alike.example.inventory)
+        for alike in groups
+        for card in alike.suiting_cards
+    }
+
+    def need(ask: Ask) -> tuple[int, int, str]:
+        on_cards = (request_on(ask, card, inventory, demand) for card, inventory in sizes.values())
+        return ask.count, max(on_cards, default=0), ask.container
+
+    asks = sorted(demand.asks, key=need, reverse=True)
+    states = sorted((state for alike in groups for state in alike.states), key=lambda state: state.name)
+    for ask in asks:
+        search = NodeSearch(replace(demand, asks=(ask,), units=()), own)
+        if not any((state.kinds or state.largest_free_gb >= ask.least_gb) and search.choose(state) for state in states):
+            return ask, False
+    return asks[0], True
+
+
+def nearest_cards(
+    groups: Iterable[Alike], ask: Ask, demand: Demand, own: int, best_node: NodeAttempt | None
+) -> tuple[CardAttempt, ...]:
+    """The nearest cards, those first that could hold the ask at all.
+
+    Where one node lacks several cards, only cards without room count, and those of the best node come first.
+    """
+    # Thousands of nodes for a handful of cards: they are looked at from the nearest on, until no other can be nearer.
+    waiting: list[tuple[_Bound, NodeState, Sequence[_Seat]]] = []
+    for alike in groups:
+        if seats := _seats(alike, ask, demand):
+            waiting += [(bound, state, seats) for bound, state in _bounds(alike, seats, best_node)]
+    heapq.heapify(waiting)
+    nearest: list[_Near] = []
+    while waiting and (len(nearest) < MOST_ATTEMPTS or waiting[0][0] < nearest[-1][:5]):
+        _, state, its_seats = heapq.heappop(waiting)
+        nearest = sorted((*nearest, *_near(state, its_seats, own, best_node)))[:MOST_ATTEMPTS]
+    return tuple(
+        CardAttempt(
+            name,
+            index,
+            card.model,
+            need,
+            free,
+            card.budget_gb,
+            card.healthy,
+            card.card_class,
+            backing_of(state, card, own),
+            whole_only=not ask.amount.is_whole and is_given_whole(card, state.inventory, demand),
+        )
+        for *_, name, index, need, free, card, state in nearest
+    )
+
+
+def nearest_node(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> NodeAttempt | None:
+    """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
+    best = min(_fitting(groups, ask, demand, own), default=None)
+    return None if best is None else NodeAttempt(best[2], -best[0], -best[1])
+
+
+def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Iterator[tuple[int, int, str]]:
+    """For each vendor's cards on each node, how many have room and how many there are, both negative, and the node."""
+    for alike in groups:
+        cards = alike.example.inventory.cards
+        by_vendor: dict[Vendor, list[_Seat]] = {}
+        for seat in _seats(alike, ask, demand):
+            by_vendor.setdefault(cards[seat.position].vendor, []).append(seat)
+        for of_vendor in by_vendor.values():
+            needs = [seat.need for seat in of_vendor]
+            for state in alike.states:
+                yield -sum(map(le, needs, _rooms(state, of_vendor, own))), -len(of_vendor), state.name
+
+
+def _seats(alike: Alike, ask: Ask, demand: Demand) -> list[_Seat]:
+    inventory = alike.example.inventory
+    return [
+        _Seat(position, request_on(ask, inventory.cards[position], inventory, demand))
+        for position in alike.suiting
+        if may_hold(inventory.cards[position], ask)
+    ]
+
+
+def _bounds(alike: Alike, seats: Sequence[_Seat], best_node: NodeAttempt | None) -> Iterator[tuple[_Bound, NodeState]]:
+    """How near the cards of each node may be at best, as far as the sizes of cards and the largest free one tell."""
+    sizes = [(seat.need, alike.example.inventory.cards[seat.position].budget_gb) for seat in seats]
+    least = min((need for need, budget in sizes if need <= budget), default=None)
+    excess = min(need - budget for need, budget in sizes)
+    at_least = 0 if best_node is None else 1
+    for state in alike.states:
+        missing = excess if least is None else max(at_least, least - state.largest_free_gb)
+        elsewhere = best_node is not None and state.name != best_node.node
+        yield (elsewhere, False, least is None, missing, state.name), state
+
+
+def _near(state: NodeState, seats: Iterable[_Seat], own: int, best_node: NodeAttempt | None) -> Iterator[_Near]:
+    memory = state.memory
+    empty = memory.emptied if memory is not None else None
+    elsewhere = best_node is not None and state.name != best_node.node
+    for seat, room in zip(seats, _rooms(state, seats, own), strict=True):
+        card, need = state.inventory.cards[seat.position], seat.need
+        most = card.budget_gb if empty is None else empty.room_gb(card, card.budget_gb, own)
+        if best_node is None or need > room:
+            missing = need - most if need > most else max(0, need - room)
+            free = state.free_gb[seat.position]
+            yield elsewhere, not card.healthy, need > most, missing, state.name, card.index, need, free, card, state
+
+
+def _rooms(state: NodeState, seats: Iterable[_Seat], own: int) -> list[int]:
+    """What of each card the ask could get."""
+    memory, cards, free = state.memory, state.inventory.cards, state.free_gb
+    if memory is None:
+        return [free[seat.position] for seat in seats]
+    return [memory.room_gb(cards[seat.position], free[seat.position], own) for seat in seats]
