@@ -21,7 +21,7 @@ from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.containers import mapping, read_containers, text
 from shared.core.demand import ReadPod, is_booked, read_pod
-from shared.core.filters import admits_load
+from shared.core.filters import admits_load, admits_node
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
 from shared.core.owners import controller_of
@@ -88,9 +88,9 @@ class Mutator:
         patch = PodPatch(pod)
         if is_marked(pod):
             read_containers(pod)  # both refuse what is no pod before it is taken apart
-            _constraints(pod, request)
+            final = _constraints(pod, request)
             located = await self._own_entry(request, pod)
-            if located is not None:
+            if located is not None and self._still_takes(located.node, final):
                 silence_defaults(patch, located.entry.units)
                 return Admitted(tuple(patch.ops))
             strip(patch)
@@ -179,6 +179,15 @@ class Mutator:
             state is not None
             and state.inventory == chosen.inventory
             and admits_load(state, constraints, Peers.of(picture, constraints))
+        )
+
+    def _still_takes(self, node: str, constraints: Constraints) -> bool:
+        """Whether the chosen node can take the pod, to which another webhook may have added a selector since."""
+        state = self._cluster.node(node)
+        return (
+            state is not None
+            and admits_node(state.facts, constraints)
+            and all(amount <= state.facts.allocatable.get(name, 0) for name, amount in constraints.requests.items())
         )
 
     async def _own_entry(self, request: Request, pod: Mapping[str, Any]) -> Located | None:

@@ -12,7 +12,7 @@ from shared.api import names
 from shared.core.ledger import UNCONFIRMED_TTL_S
 from shared.core.pods import pinned_node
 from shared.kube import paths
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import HOSTNAME, PodBuilder, a_node, a_pod
 from tests.fakes.apiserver import place_of
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import Webhook, gpu_node, patched, reason, reservation_id, reservations
@@ -112,6 +112,14 @@ def no_pin(pod: dict[str, Any], _webhook: Webhook) -> None:
     del pod["spec"]["affinity"]
 
 
+def selector_of_another_node(pod: dict[str, Any], _webhook: Webhook) -> None:
+    pod["spec"]["nodeSelector"] = {HOSTNAME: "t4-b"}
+
+
+def node_gone(_pod: dict[str, Any], webhook: Webhook) -> None:
+    webhook.cluster.node_deleted("t4")
+
+
 def too_old(_pod: dict[str, Any], webhook: Webhook) -> None:
     webhook.time += UNCONFIRMED_TTL_S + 1
 
@@ -139,6 +147,8 @@ def no_label(pod: dict[str, Any], _webhook: Webhook) -> None:
         no_owner,
         grown_share,
         other_pin,
+        selector_of_another_node,
+        node_gone,
         no_pin,
         too_old,
         stored_already,
@@ -208,3 +218,9 @@ async def test_an_entry_that_was_dropped_in_the_ledger_makes_a_pod_a_copy(webhoo
     )
     await webhook.ledger.refresh(node)
     assert reservation_of(await webhook.place(pod)) == SECOND
+
+
+async def test_what_a_later_webhook_asks_beyond_all_that_the_node_has_is_refused(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4000"
+    assert "short of cpu" in str(await webhook.mutate(pod))
