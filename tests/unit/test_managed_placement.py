@@ -349,3 +349,35 @@ class TestCountingRule:
 def _replicas(**fields: object) -> NodeState:
     """One card of 24 GB in four replicas."""
     return managed("eks", {GPU: 4}, memory="24576", count="1", replicas="4", product="NVIDIA-A10-SHARED", **fields)  # type: ignore[arg-type]
+
+
+class TestUnitsBesideCards:
+    """One container asks for a GPU and another for a slice, and each node lacks one of the two."""
+
+    GPUS = managed("gpus", {GPU: 1}, memory="24576", count="1")
+    SLICES = managed("slices", {SLICE: 2}, memory="24576", count="1")
+    BOTH = a_pod().limited_to({GPU: "1"}).container("other", resources={"limits": {SLICE: "1"}})
+
+    @pytest.mark.parametrize("with_gpus", [GPUS, node("gpus", cards(80))], ids=["managed", "ours"])
+    def test_the_resource_that_a_node_lacks_is_named(self, with_gpus: NodeState) -> None:
+        refused = refusal(asked_by(self.BOTH), with_gpus, self.SLICES)
+        assert explain(refused).startswith(
+            f"insufficient_capacity: needs a whole NVIDIA card and 1 {SLICE}; no node it may use offers {GPU}; "
+            f"1 node is excluded: short of {SLICE}.\n"
+        )
+
+    def test_the_node_that_has_the_slices_is_the_nearest(self) -> None:
+        full = managed("full", {GPU: 1, SLICE: 1}, memory="24576", count="1", pods=[user("o", {GPU: 1}, "full")])
+        refused = refusal(asked_by(self.BOTH), self.GPUS, full)
+        assert f"full, has 0 of 1 {GPU} of 24 GB free; 1 node is excluded: short of {SLICE}." in explain(refused)
+        assert refused.can_wait
+
+    def test_what_no_node_has_is_spoken_of_first(self) -> None:
+        refused = refusal(asked_by(self.BOTH), self.GPUS)
+        assert f"no node it may use offers {SLICE}.\n" in explain(refused)
+
+    def test_of_two_kinds_of_slices_each_that_is_short_is_named(self) -> None:
+        other = "nvidia.com/mig-2g.20gb"
+        pod = a_pod().limited_to({SLICE: "1"}).container("other", resources={"limits": {other: "1"}})
+        refused = refusal(asked_by(pod), managed("others", {other: 1}), self.SLICES)
+        assert {excluded.words for excluded in refused.excluded} == {f"1 short of {SLICE}", f"1 short of {other}"}
