@@ -28,6 +28,7 @@ from shared.core.unit_nofit import (
     nearest_units,
     scarce_units,
     size_unknown,
+    spread_over_parts,
     units_beside,
     vendors_of_kinds,
     wanted_resource,
@@ -121,6 +122,10 @@ def _shortage(
 
     `own` are the bytes that the pod requests of its node's memory.
     """
+    spread = spread_over_parts(considered, demand)
+    if spread is not None:
+        count = spread.server_cards
+        return NoFit(Reason.INSUFFICIENT_GPU_COUNT, _asked(demand), count, unit=spread, resource=spread.resource)
     scarce = scarce_units(considered, demand)
     if scarce is not None:
         count = max(unit.count for unit in demand.units if unit.resource == scarce[0])

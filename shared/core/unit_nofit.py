@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from shared.api import names
 from shared.core.alike import Alike
@@ -64,6 +65,20 @@ def nearest_units(groups: Iterable[Alike], resource: str, need: int) -> UnitAtte
         if (total := state.facts.allocatable.get(resource, 0))
     ]
     return min(attempts, key=_nearness, default=None)
+
+
+def spread_over_parts(groups: Iterable[Alike], demand: Demand) -> UnitAttempt | None:
+    """The node that comes nearest to units over which a server would spread as if they were cards; None if none would,
+    or none is offered.
+
+    It would not do however many are free: its ranks need cards of their own to speak with each other.
+    """
+    for ask in demand.units:
+        if ask.takes_parts_for_cards:
+            nearest = nearest_units(groups, ask.resource, ask.count)
+            if nearest is not None:
+                return replace(nearest, parts=True, server_cards=ask.cards)
+    return None
 
 
 def nearest_kind(groups: Iterable[Alike], ask: Ask, demand: Demand) -> UnitAttempt | None:
