@@ -12,8 +12,14 @@ from shared.core.card_choice import Share
 from shared.core.containers import Container
 from shared.core.engines import Engine, read_engine
 from shared.core.engines.card_count import cards_on_this_pod
-from shared.core.engines.limits import SelfLimit, keep_to_share
+from shared.core.engines.limits import RULES, SelfLimit, keep_to_share
+from shared.core.snapshot import NodeState
+from shared.core.unit_choice import UnitShare
+from shared.core.units import vendor_of
+from webhook.container_place import place_of
 from webhook.devices import selects_within
+from webhook.patch import PodPatch
+from webhook.placed_record import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,46 @@ def advise_server(container: Container, shares: Sequence[Share]) -> ServerAdvice
         cards=len(shares),
     )
     return ServerAdvice(advice.limit, (*_about_cards(engine, container.name, shares), *advice.warnings))
+
+
+def advise_server_on_units(container: Container, share: UnitShare, state: NodeState) -> ServerAdvice:
+    """The same about `share`, the units that it gets of `state`: of those only replicas of a card need a limit.
+
+    Neither time-slicing nor MPS with its defaults keeps a program from the memory of the whole card.
+    """
+    engine = read_engine(container)
+    kind = next((kind for kind in state.kinds if kind.resource == share.resource), None)
+    if engine is None or kind is None or kind.per_card == 1:
+        return ServerAdvice()
+    if not kind.gb:
+        sized = engine.memory_fraction is not None
+        return ServerAdvice() if sized else ServerAdvice(warnings=(_unknown_part(engine, container.name, share),))
+    vendor = vendor_of(kind.resource)
+    card_mib = max((card.memory_mib for card in state.inventory.cards if card.vendor is vendor), default=0)
+    advice = keep_to_share(engine, container.name, share_gb=kind.gb, card_mib=card_mib, cards=share.count)
+    return ServerAdvice(advice.limit, advice.warnings)
+
+
+def _unknown_part(engine: Engine, container: str, share: UnitShare) -> str:
+    return (
+        f"container {container}: {share.resource} is a part of a card here, of a size that nothing tells, and "
+        f"{engine.name.label} may take all of the card; set {RULES[engine.name].setting} so that it keeps to its part"
+    )
+
+
+def tell_server(
+    patch: PodPatch, container: Container, advice: ServerAdvice, changed: list[Change], warnings: list[str]
+) -> None:
+    """Puts the flag of `advice` behind the server's own arguments, since the last of equal flags counts; notes what it
+    changed and what the pod's creator is warned of.
+    """
+    warnings += advice.warnings
+    if advice.limit is None:
+        return
+    kind, position = place_of(patch, container.name)
+    was = patch.get("spec", kind, position, "args")
+    changed.append(Change((kind, container.name, "args"), was))
+    patch.set([*(was or ()), advice.limit.flag, advice.limit.value], "spec", kind, position, "args")
 
 
 def _about_cards(engine: Engine, container: str, shares: Sequence[Share]) -> Sequence[str]:

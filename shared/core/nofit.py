@@ -28,9 +28,12 @@ from shared.core.unit_nofit import (
     nearest_units,
     scarce_units,
     size_unknown,
+    spread_over_parts,
+    units_beside,
     vendors_of_kinds,
     wanted_resource,
 )
+from shared.core.units import Units
 
 _PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
@@ -84,7 +87,9 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     right_cards = [alike for alike in right_version if not out.count(alike, _without_its_choice(alike, demand))]
 
     able = [alike for alike in right_cards if not out.count(alike, _unable(alike, demand))]
-    open_nodes = [left for alike in able if (left := _opened(alike, demand, constraints, peers, out)) is not None]
+    beside = units_beside(able, demand)
+    opened = (_opened(alike, demand, constraints, peers, out, beside) for alike in able)
+    open_nodes = [alike for alike in opened if alike is not None]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
     short = _shortage(open_nodes or able, open_nodes, able, demand, constraints.requests.get(names.MEMORY, 0))
     return replace(
@@ -117,6 +122,10 @@ def _shortage(
 
     `own` are the bytes that the pod requests of its node's memory.
     """
+    spread = spread_over_parts(considered, demand)
+    if spread is not None:
+        count = spread.server_cards
+        return NoFit(Reason.INSUFFICIENT_GPU_COUNT, _asked(demand), count, unit=spread, resource=spread.resource)
     scarce = scarce_units(considered, demand)
     if scarce is not None:
         count = max(unit.count for unit in demand.units if unit.resource == scarce[0])
@@ -197,8 +206,13 @@ def _unable(alike: Alike, demand: Demand) -> Sequence[str]:
     return () if _gives_units(alike.example, demand) else only_partitions(alike.example, demand)
 
 
-def _opened(alike: Alike, demand: Demand, constraints: Constraints, peers: Peers, out: _Excluded) -> Alike | None:
-    """Those of some nodes from which the pods there do not keep this one, if there are any; counts the others."""
+def _opened(
+    alike: Alike, demand: Demand, constraints: Constraints, peers: Peers, out: _Excluded, beside: Units
+) -> Alike | None:
+    """Those of some nodes from which the pods there do not keep this one, if there are any; counts the others.
+
+    `beside` are units that the pod needs on the node of its cards.
+    """
     gives_units = _gives_units(alike.example, demand)
     states: list[NodeState] = []
     for state in alike.states:
@@ -210,6 +224,7 @@ def _opened(alike: Alike, demand: Demand, constraints: Constraints, peers: Peers
         if Exclusion.INSUFFICIENT_RESOURCE in reasons:
             reasons.remove(Exclusion.INSUFFICIENT_RESOURCE)
             reasons += [f"short of {resource}" for resource in other_shortages(state, constraints)]
+        reasons += [f"short of {resource}" for resource, count in beside if state.free_units(resource) < count]
         if not out.count_one(reasons):
             states.append(state)
     return replace(alike, states=states) if states else None

@@ -90,7 +90,8 @@ class UnitAttempt:
     """A vendor's resource on one node that was looked at: `need` units were asked, `free` of its `total` are free.
 
     `need_gb` is what each unit has to hold, None if any size would do, and `gb` what it holds, None if that is unknown.
-    `parts` says that a unit is a part of a card where cards of their own were asked.
+    `parts` says that a unit is a part of a card where cards of their own were asked, or taken for granted: by a model
+    server that spreads over `server_cards` of them.
     """
 
     node: str
@@ -101,6 +102,7 @@ class UnitAttempt:
     need_gb: int | None = None
     gb: int | None = None
     parts: bool = False
+    server_cards: int = 1
 
     @property
     def too_small(self) -> bool:
