@@ -148,7 +148,7 @@ class TakeOver:
         self._takers = {key: taker for key, taker in self._takers.items() if cluster.is_held(taker)}
         pods, unseen = 0, {}
         for reservation, located in cluster.entries_of(pod.namespace, owner_hash(pod.owner.uid)):
-            carriers = cluster.carriers(reservation)
+            carriers = cluster.carriers(reservation, pod.namespace)
             if carriers or reservation in stored:
                 pods += not carriers or any(not carrier.terminating for carrier in carriers)
             elif reservation not in self._takers:
