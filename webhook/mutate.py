@@ -196,7 +196,7 @@ class Mutator:
         if reservation is None or node is None:
             return None
         located = await self._ledger.locate(reservation, node)
-        if located is None or self._cluster.carriers(reservation):
+        if located is None or self._cluster.carriers(reservation, request.namespace):
             return None
         owner = controller_of(pod)
         entry = located.entry

@@ -162,7 +162,7 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
 
     A pod whose entry is in the ledger is counted once, at the larger of the two. Counting the union rather than the
     larger of two sums keeps an unconfirmed entry and an unrecorded pod from hiding behind each other (ADR 3). Of two
-    pods that carry one id the entry stands for the older.
+    pods of its namespace that carry its id an entry stands for the older; for one of another namespace it never does.
     """
     used: dict[int, int] = {}
     carriers: dict[str, PodFacts] = {}
@@ -170,7 +170,8 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
         if not pod.shares:
             continue
         counted: PodFacts | None = pod
-        if pod.reservation is not None and pod.reservation in ledger:
+        entry = None if pod.reservation is None else ledger.get(pod.reservation)
+        if pod.reservation is not None and entry is not None and entry.namespace == pod.namespace:
             other = carriers.get(pod.reservation)
             older = pod if other is None else min(pod, other, key=lambda each: (each.created, each.key))
             carriers[pod.reservation], counted = older, (other if older is pod else pod)
@@ -203,8 +204,9 @@ def _requested(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dic
     if unseen:
         for pod in sorted(pods.values(), key=lambda pod: (pod.created, pod.key)):
             # Of two pods that carry one id the entry stands for the older.
-            held = unseen.pop(pod.reservation or "", {})
-            _add_beyond(requested, held, pod.requests)
+            reservation = pod.reservation or ""
+            if reservation in unseen and ledger[reservation].namespace == pod.namespace:
+                _add_beyond(requested, unseen.pop(reservation), pod.requests)
         for held in unseen.values():
             _add_beyond(requested, held, {})
     return requested
