@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shared.api import names
-from shared.core.cards import CardClass
 from shared.core.refusal import CardAttempt, NoFit, Reason
 from shared.core.unit_words import unit_advice, unit_outlook
 from shared.core.wording import NAME_LIMIT, cut, join, one_line, sentence
@@ -70,7 +69,7 @@ def _never(refusal: NoFit) -> str:
     """Why a pod waits in vain."""
     if refusal.every_container_alone:
         return "No node it may use can hold all its containers, so waiting does not help."
-    if refusal.best_node and not is_shut(refusal):
+    if refusal.best_node and not is_shut(refusal) and (refusal.best_node.fitting or not _is_too_large(refusal)):
         return "No node it may use has that many such cards, so waiting does not help."
     if _is_too_large(refusal):
         if refusal.attempts[0].lacks_memory_most:
@@ -89,6 +88,8 @@ def _advice(refusal: NoFit) -> str:
             fix = "use an image for the cards that are there and ask for those"
             return f"{fix} ({names.VENDOR}), or add a node with the cards it needs"
         case Reason.ACCEL_VERSION_UNMET:
+            if refusal.versionless:
+                return _advice_on_a_version(refusal.versionless)
             return f"update a node's driver, or use an image for an older version and say so ({names.ACCEL_VERSION})"
     if not refusal.usable_nodes:
         return _advice_without_a_node(refusal)
@@ -97,10 +98,31 @@ def _advice(refusal: NoFit) -> str:
     if refusal.every_container_alone and not waits:
         return f"ask for less ({names.VRAM}), move a container to a pod of its own, or add a larger node"
     if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
-        more = "free cards of one node" if waits else "add a node with more of them"
-        less = "" if _is_whole_only(refusal) else f", for less on each ({names.VRAM})"
-        return f"ask for fewer cards ({names.GPUS}){less}, or {more}"
-    return _advice_on_a_card(refusal.attempts[0])
+        return _advice_on_several_cards(refusal)
+    return _advice_on_a_card(refusal.attempts[0], divisible=refusal.divisible)
+
+
+def _advice_on_a_version(runtime: str) -> str:
+    label = f"the label {names.GFD_CUDA_VERSION} or " if runtime == "CUDA" else ""
+    return f"let a node tell its {runtime} version ({label}status.accelVersions of its GPUNode)"
+
+
+def _advice_on_several_cards(refusal: NoFit) -> str:
+    best = refusal.best_node
+    more = "free cards of one node" if refusal.can_wait else "add a node with more of them"
+    fewer, less = f"ask for fewer cards ({names.GPUS})", f"for less on each ({names.VRAM})"
+    if best is None or best.fitting:
+        return f"{fewer}, or {more}" if _is_whole_only(refusal) else f"{fewer}, {less}, or {more}"
+    # No card has room: fewer of them would have none either.
+    nearest = refusal.attempts[0]
+    if not nearest.healthy:
+        return "bring those cards back, or add a node with more of them"
+    if nearest.too_small:
+        larger = "more memory" if nearest.lacks_memory_most else "larger cards"
+        return f"ask {less}, or add a node with {larger}"
+    if nearest.whole_only:
+        return more
+    return f"{fewer} and {less}, or {more}" if best.cards < refusal.count else f"ask {less}, or {more}"
 
 
 def _advice_without_a_node(refusal: NoFit) -> str:
@@ -112,6 +134,9 @@ def _advice_without_a_node(refusal: NoFit) -> str:
     if refusal.unlabelled:
         return f"have a node labelled {refusal.unlabelled} (MiB), ask for whole GPUs without an amount, or add a node"
     if refusal.partitions_only:
+        if refusal.count > 1:
+            one = f"one card ({names.GPUS}) with the GB of one partition ({names.VRAM})"
+            return f"ask for {one}, since partitions are never joined, or add a node with cards that have none"
         return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
     if refusal.misnamed:
         return "remove spec.nodeName or name a node with cards"
@@ -121,7 +146,7 @@ def _advice_without_a_node(refusal: NoFit) -> str:
     return f"{here}, or add a node that it may use"
 
 
-def _advice_on_a_card(nearest: CardAttempt) -> str:
+def _advice_on_a_card(nearest: CardAttempt, *, divisible: bool) -> str:
     if not nearest.healthy:
         return "bring that card back, or add one"
     less = f"ask for less ({names.VRAM})"
@@ -129,7 +154,7 @@ def _advice_on_a_card(nearest: CardAttempt) -> str:
         own = "lower the pod's own memory request, " if nearest.backing.own_gb else ""
         more = "use" if nearest.too_small else "stop or shrink other pods of that node, or use"
         return f"{less}, {own}{'or ' if nearest.too_small else ''}{more} a node with more memory"
-    if nearest.too_small and nearest.card_class is CardClass.DISCRETE:
+    if nearest.too_small and divisible:
         return f"{less}, split it over several cards ({names.GPUS}), or add a larger card"
     if nearest.too_small:
         return f"{less}, or add a larger card"

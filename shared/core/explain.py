@@ -127,9 +127,10 @@ def _best(refusal: NoFit) -> str:
             return f"{_nodes_it_may_use(refusal.usable_nodes)} {join(refusal.found, 'or')}"
     if refusal.resource and refusal.usable_nodes:
         return _best_units(refusal)
+    # Where no card has room for its part of the ask, it is the nearest card that tells what is short.
     together = ", but not for all containers at once" if refusal.every_container_alone else ""
     shut = is_shut(refusal)
-    if best := refusal.best_node:
+    if (best := refusal.best_node) and best.fitting:
         node = f"the best node, {cut(best.node, NAME_LIMIT)}, has {_room(best)}"
         return f"{node}, but cannot take the pod" if shut else f"{node}{together}"
     if refusal.attempts:
@@ -155,8 +156,8 @@ def _best_units(refusal: NoFit) -> str:
 
 def _room(node: NodeAttempt) -> str:
     if node.cards == 1:
-        return "room on its only card" if node.fitting else "no room on its only card"
-    return f"room on {node.fitting or 'none'} of its {node.cards} cards"
+        return "room on its only card"
+    return f"room on {node.fitting} of its {node.cards} cards"
 
 
 def _card(attempt: CardAttempt) -> str:
