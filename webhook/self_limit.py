@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.api import names
+from shared.core.asks import VENDOR_RESOURCES
 from shared.core.card_choice import Share
 from shared.core.containers import Container
 from shared.core.engines import Engine, read_engine
@@ -42,7 +44,7 @@ def advise_server(container: Container, shares: Sequence[Share]) -> ServerAdvice
         card_mib=max(share.card.memory_mib for share in shares),
         cards=len(shares),
     )
-    return ServerAdvice(advice.limit, (*_about_cards(engine, container.name, shares), *advice.warnings))
+    return ServerAdvice(advice.limit, (*_about_cards(engine, container, shares), *advice.warnings))
 
 
 def advise_server_on_units(container: Container, share: UnitShare, state: NodeState) -> ServerAdvice:
@@ -85,19 +87,26 @@ def tell_server(
     patch.set([*(was or ()), advice.limit.flag, advice.limit.value], "spec", kind, position, "args")
 
 
-def _about_cards(engine: Engine, container: str, shares: Sequence[Share]) -> Sequence[str]:
+def _about_cards(engine: Engine, container: Container, shares: Sequence[Share]) -> Sequence[str]:
     """Warnings where the command line itself speaks of other cards than the container gets."""
     cards = [share.card for share in shares]
     warnings = [
-        f"container {container}: its command line sets {variable} to {value!r}, which cannot be changed from outside; "
-        f"the container sees {len(cards)} card(s), numbered from 0"
+        f"container {container.name}: its command line sets {variable} to {value!r}, which cannot be changed from "
+        f"outside; the container sees {len(cards)} card(s), numbered from 0"
         for variable, value in engine.devices
         if not selects_within(value, cards)
     ]
     needed = cards_on_this_pod(engine)
     if needed is not None and needed != len(cards):
+        got = len(cards)
+        may_fail = "and may not start" if needed > got else f"and may leave {got - needed} of them unused"
         warnings.append(
-            f"container {container}: its arguments spread it over {needed} card(s), but it asks for {len(cards)}, "
-            "which holds"
+            f"container {container.name}: its arguments spread it over {needed} card(s), but it gets {got} {may_fail}: "
+            f"set {_count_word(container)} to {needed} or change its arguments"
         )
     return warnings
+
+
+def _count_word(container: Container) -> str:
+    """Where the number of cards of a container is written: beside a vendor's own count, any other would contradict."""
+    return next((resource for resource in VENDOR_RESOURCES if resource in container.limits), names.GPUS)

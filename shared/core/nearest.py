@@ -11,7 +11,7 @@ from typing import TypeAlias
 from shared.core.alike import Alike
 from shared.core.asks import Ask
 from shared.core.card_choice import is_given_whole, may_hold, request_on
-from shared.core.cards import Card, Vendor
+from shared.core.cards import Card, CardClass, Vendor
 from shared.core.demand import Demand
 from shared.core.node_choice import NodeSearch
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, NodeAttempt
@@ -96,13 +96,36 @@ def nearest_cards(
 
 
 def nearest_node(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> NodeAttempt | None:
-    """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
+    """The node with the most cards of one vendor that have room, and of those the one with the most cards.
+
+    Where no card has room, it is one with enough cards that could have, if there is any, and the nearest of those.
+    """
     best = min(_fitting(groups, ask, demand, own), default=None)
-    return None if best is None else NodeAttempt(best[2], -best[0], -best[1])
+    return None if best is None else NodeAttempt(best[-1], -best[0], -best[-2])
 
 
-def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Iterator[tuple[int, int, str]]:
-    """For each vendor's cards on each node, how many have room and how many there are, both negative, and the node."""
+def is_divisible(groups: Iterable[Alike], ask: Ask, demand: Demand) -> bool:
+    """Whether several free cards of one node and vendor would together hold what is asked of one."""
+    for alike in groups:
+        cards = alike.example.inventory.cards
+        by_vendor: dict[Vendor, list[_Seat]] = {}
+        for seat in _seats(alike, ask, demand):
+            if cards[seat.position].card_class is CardClass.DISCRETE:
+                by_vendor.setdefault(cards[seat.position].vendor, []).append(seat)
+        for of_vendor in by_vendor.values():
+            need = min(seat.need for seat in of_vendor)
+            for state in alike.states:
+                if len(of_vendor) > 1 and state.largest_free_gb * len(of_vendor) >= need:
+                    free = sorted((state.free_gb[seat.position] for seat in of_vendor), reverse=True)
+                    if any(number * least >= need for number, least in enumerate(free[1:], 2)):
+                        return True
+    return False
+
+
+def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Iterator[tuple[int, int, int, int, str]]:
+    """For each vendor's cards on each node: how many have room; where none has, how many that are needed could have,
+    and the GB by which the nearest of them falls short; how many there are. Numbers of cards are negative.
+    """
     for alike in groups:
         cards = alike.example.inventory.cards
         by_vendor: dict[Vendor, list[_Seat]] = {}
@@ -110,8 +133,15 @@ def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Ite
             by_vendor.setdefault(cards[seat.position].vendor, []).append(seat)
         for of_vendor in by_vendor.values():
             needs = [seat.need for seat in of_vendor]
+            could = [seat.need <= cards[seat.position].budget_gb for seat in of_vendor]
+            enough = min(sum(could), ask.count)
             for state in alike.states:
-                yield -sum(map(le, needs, _rooms(state, of_vendor, own))), -len(of_vendor), state.name
+                rooms = _rooms(state, of_vendor, own)
+                if fitting := sum(map(le, needs, rooms)):
+                    yield -fitting, 0, 0, -len(of_vendor), state.name
+                else:
+                    short = [need - room for need, room, can in zip(needs, rooms, could, strict=True) if can]
+                    yield 0, -enough, min(short, default=0), -len(of_vendor), state.name
 
 
 def _seats(alike: Alike, ask: Ask, demand: Demand) -> list[_Seat]:

@@ -15,7 +15,7 @@ from shared.core.demand import Demand
 from shared.core.emptied import EmptiedSearch
 from shared.core.filters import Exclusion, load_exclusions, other_shortages
 from shared.core.holders import holders_of, unit_holders_of
-from shared.core.nearest import hardest, nearest_cards, nearest_node
+from shared.core.nearest import hardest, is_divisible, nearest_cards, nearest_node
 from shared.core.node_choice import offers_anything
 from shared.core.peers import Peers
 from shared.core.refusal import Excluded, Holders, NoFit, Reason
@@ -79,6 +79,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             excluded_nodes=out.nodes,
             excluded=out.facts(),
             found=_versions(right_vendor, demand),
+            versionless=_versionless(right_vendor, demand),
             can_wait=can_wait,
         )
     for alike in right_vendor:
@@ -158,6 +159,7 @@ def _shortage(
         best_node=best_node if unit is None else None,
         unit=unit,
         resource=resource,
+        divisible=ask.count == 1 and is_divisible(with_shares, ask, demand),
     )
 
 
@@ -284,6 +286,13 @@ def _versions(groups: Iterable[Alike], demand: Demand) -> tuple[str, ...]:
     known = [version for version in served if version is not None]
     newest = [f"{demand.accel.label} {spell(max(known))} at most"] if known else []
     return (*newest, *([f"no known {demand.accel.label} version"] if None in served else []))
+
+
+def _versionless(groups: Iterable[Alike], demand: Demand) -> str:
+    """The name of the runtime that is asked for, where none of the nodes tells its version; else empty."""
+    assert demand.accel is not None
+    runtime = demand.accel.runtime
+    return "" if any(runtime in dict(alike.example.inventory.accel) for alike in groups) else demand.accel.label
 
 
 def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:

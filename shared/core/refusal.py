@@ -189,7 +189,8 @@ class NoFit:
     choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody
     tells, and `unlabelled` the label that would tell it of a vendor's units. `can_wait` says whether the ask would fit
     once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is short, where
-    that is nearer than any card, and `unit` the nearest offer of it.
+    that is nearer than any card, and `unit` the nearest offer of it. `versionless` is the runtime of which no usable
+    node tells a version, and `divisible` says that several free cards of one node would hold what is too large for one.
     `owned` says that a controller creates the pod again by itself, `update` that what is in the way is an older pod of
     the same workload, `elsewhere` is a node that has room and that the pod keeps itself from.
     """
@@ -213,6 +214,8 @@ class NoFit:
     narrowed: bool = False
     unit: UnitAttempt | None = None
     resource: str = ""
+    versionless: str = ""
+    divisible: bool = False
     holders: Holders = Holders()
     can_wait: bool = False
     owned: bool = True

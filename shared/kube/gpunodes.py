@@ -134,9 +134,7 @@ def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
 
 def _kinds(status: Mapping[str, Any], cards: Sequence[Card]) -> tuple[UnitKind, ...]:
     """The node's units, of which the admin's wishes for cards hold as well: the kubelet may take a unit of any card."""
-    return tuple(
-        _kind(raw, cards) for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"]))
-    )
+    return tuple(_kind(raw, cards) for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"])))
 
 
 def _kind(raw: Mapping[str, Any], cards: Sequence[Card]) -> UnitKind:

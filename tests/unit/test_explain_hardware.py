@@ -115,8 +115,8 @@ CASES = [
         a_pod(),
         "insufficient_gpu_count: needs 36 GB on each of 2 cards; no node with cards is left; 1 node is excluded: with "
         "MIG partitions only.\n"
-        "Waiting does not help. Ask for the GB of one partition (kamiwaza.ai/vram-gb), or add a node with a card that "
-        "has none.",
+        "Waiting does not help. Ask for one card (kamiwaza.ai/gpus) with the GB of one partition "
+        "(kamiwaza.ai/vram-gb), since partitions are never joined, or add a node with cards that have none.",
         id="partitions-are-not-cards",
     ),
     pytest.param(
@@ -183,8 +183,7 @@ CASES = [
         a_pod(),
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of a, has 4 GB in all and is 2 GB too "
         "small; 1 node is excluded: with cards of unknown size.\n"
-        f"Larger than any card it may use, so waiting does not help. {LESS.capitalize()}, split it over several cards "
-        "(kamiwaza.ai/gpus), or add a larger card.\n"
+        f"Larger than any card it may use, so waiting does not help. {LESS.capitalize()}, or add a larger card.\n"
         "b has cards of unknown size: declare it in spec.cards[].vramGB of GPUNode b.",
         id="a-small-card-and-one-of-unknown-size",
     ),

@@ -150,8 +150,8 @@ def test_with_everything_to_be_said_at_once_what_to_do_comes_before_the_facts() 
     first, *lines = explain(refused).splitlines()
     assert len(first) < 240
     assert len(explain(refused)) < 900
-    assert [line.partition(" ")[0] for line in lines] == ["Full", "Node", "This"]
-    assert lines[-1].endswith("maxSurge 0 with maxUnavailable 1.")
+    assert [line.partition(" ")[0] for line in lines] == ["This", "Full", "Node"]
+    assert lines[0].endswith("maxSurge 0 with maxUnavailable 1.")
     listed = causes(refused)
     assert len(listed) == 16
     assert all(len(cause.message) <= 239 for cause in listed)
