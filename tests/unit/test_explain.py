@@ -502,8 +502,8 @@ def _one_of_thousands(number: int) -> NodeState:
             "accel_version_unmet: needs 4 GB on one NVIDIA card with CUDA 12.4 or newer; the 1000 nodes it may use "
             "have no known CUDA version; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, 1000 not ready, ...\n"
             "Further exclusions: 1000 not selected by nodeSelector or node affinity.\n"
-            "Waiting does not help. Let a node tell its CUDA version (the label nvidia.com/cuda.runtime-version.full or "
-            "status.accelVersions of its GPUNode).",
+            "Waiting does not help. Let a node tell its CUDA version (the label nvidia.com/cuda.runtime-version.full "
+            "or status.accelVersions of its GPUNode).",
             id="version",
         ),
     ],
