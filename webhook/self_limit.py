@@ -52,15 +52,21 @@ def advise_server_on_units(container: Container, share: UnitShare, state: NodeSt
     """
     engine = read_engine(container)
     kind = next((kind for kind in state.kinds if kind.resource == share.resource), None)
-    if engine is None or kind is None or kind.per_card == 1:
+    if engine is None:
         return ServerAdvice()
+    needed = cards_on_this_pod(engine) or 1
+    # Fewer than it gets may be meant: of slices and replicas each may be for a process of its own.
+    warnings = [_other_count(container.name, needed, share.count)] if needed > share.count else []
+    if kind is None or kind.per_card == 1:
+        return ServerAdvice(warnings=tuple(warnings))
     if not kind.gb:
-        sized = engine.memory_fraction is not None
-        return ServerAdvice() if sized else ServerAdvice(warnings=(_unknown_part(engine, container.name, share),))
+        if engine.memory_fraction is None:
+            warnings.append(_unknown_part(engine, container.name, share))
+        return ServerAdvice(warnings=tuple(warnings))
     vendor = vendor_of(kind.resource)
     card_mib = max((card.memory_mib for card in state.inventory.cards if card.vendor is vendor), default=0)
     advice = keep_to_share(engine, container.name, share_gb=kind.gb, card_mib=card_mib, cards=share.count)
-    return ServerAdvice(advice.limit, advice.warnings)
+    return ServerAdvice(advice.limit, (*warnings, *advice.warnings))
 
 
 def _unknown_part(engine: Engine, container: str, share: UnitShare) -> str:
@@ -96,8 +102,9 @@ def _about_cards(engine: Engine, container: str, shares: Sequence[Share]) -> Seq
     ]
     needed = cards_on_this_pod(engine)
     if needed is not None and needed != len(cards):
-        warnings.append(
-            f"container {container}: its arguments spread it over {needed} card(s), but it asks for {len(cards)}, "
-            "which holds"
-        )
+        warnings.append(_other_count(container, needed, len(cards)))
     return warnings
+
+
+def _other_count(container: str, needed: int, asked: int) -> str:
+    return f"container {container}: its arguments spread it over {needed} card(s), but it asks for {asked}, which holds"
