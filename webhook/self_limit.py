@@ -54,15 +54,21 @@ def advise_server_on_units(container: Container, share: UnitShare, state: NodeSt
     """
     engine = read_engine(container)
     kind = next((kind for kind in state.kinds if kind.resource == share.resource), None)
-    if engine is None or kind is None or kind.per_card == 1:
+    if engine is None:
         return ServerAdvice()
+    needed = cards_on_this_pod(engine) or 1
+    # Fewer than it gets may be meant: of slices and replicas each may be for a process of its own.
+    warnings = [_other_count(container, needed, share.count)] if needed > share.count else []
+    if kind is None or kind.per_card == 1:
+        return ServerAdvice(warnings=tuple(warnings))
     if not kind.gb:
-        sized = engine.memory_fraction is not None
-        return ServerAdvice() if sized else ServerAdvice(warnings=(_unknown_part(engine, container.name, share),))
+        if engine.memory_fraction is None:
+            warnings.append(_unknown_part(engine, container.name, share))
+        return ServerAdvice(warnings=tuple(warnings))
     vendor = vendor_of(kind.resource)
     card_mib = max((card.memory_mib for card in state.inventory.cards if card.vendor is vendor), default=0)
     advice = keep_to_share(engine, container.name, share_gb=kind.gb, card_mib=card_mib, cards=share.count)
-    return ServerAdvice(advice.limit, advice.warnings)
+    return ServerAdvice(advice.limit, (*warnings, *advice.warnings))
 
 
 def _unknown_part(engine: Engine, container: str, share: UnitShare) -> str:
@@ -98,15 +104,15 @@ def _about_cards(engine: Engine, container: Container, shares: Sequence[Share]) 
     ]
     needed = cards_on_this_pod(engine)
     if needed is not None and needed != len(cards):
-        got = len(cards)
-        may_fail = "and may not start" if needed > got else f"and may leave {got - needed} of them unused"
-        warnings.append(
-            f"container {container.name}: its arguments spread it over {needed} card(s), but it gets {got} {may_fail}: "
-            f"set {_count_word(container)} to {needed} or change its arguments"
-        )
+        warnings.append(_other_count(container, needed, len(cards)))
     return warnings
 
 
-def _count_word(container: Container) -> str:
-    """Where the number of cards of a container is written: beside a vendor's own count, any other would contradict."""
-    return next((resource for resource in VENDOR_RESOURCES if resource in container.limits), names.GPUS)
+def _other_count(container: Container, needed: int, got: int) -> str:
+    may_fail = "and may not start" if needed > got else f"and may leave {got - needed} of them unused"
+    # Beside a vendor's own count, any other would contradict.
+    word = next((resource for resource in VENDOR_RESOURCES if resource in container.limits), names.GPUS)
+    return (
+        f"container {container.name}: its arguments spread it over {needed} card(s), but it gets {got} {may_fail}: set "
+        f"{word} to {needed} or change its arguments"
+    )

@@ -318,6 +318,14 @@ async def test_a_server_on_a_replica_that_cannot_be_told_is_spoken_of(served: Se
     assert any("OLLAMA_CONTEXT_LENGTH is not set" in warning for warning in outcome.warnings)
 
 
+@pytest.mark.parametrize("node", [EKS, FOUR, MIG], ids=["whole", "replica", "slice"])
+async def test_a_server_that_spreads_over_more_than_it_asks_for_is_spoken_of(served: Served, node: NodeBuilder) -> None:
+    pod = a_pod().annotated(names.VRAM, "6").annotated(names.GPUS, "1")
+    outcome = await (await a_webhook(served, node)).mutate(a_server(pod, "--tensor-parallel-size", "2"))
+    assert isinstance(outcome, Admitted)
+    assert any("spread it over 2 card(s), but it gets 1 and may not start" in warning for warning in outcome.warnings)
+
+
 @pytest.mark.parametrize(("args", "warned"), [((), True), (("--gpu-memory-utilization", "0.2"), False)])
 async def test_a_server_on_a_replica_of_unknown_size_is_spoken_of_unless_its_user_sized_it(
     served: Served, args: tuple[str, ...], *, warned: bool
