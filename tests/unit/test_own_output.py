@@ -208,3 +208,9 @@ async def test_an_entry_that_was_dropped_in_the_ledger_makes_a_pod_a_copy(webhoo
     )
     await webhook.ledger.refresh(node)
     assert reservation_of(await webhook.place(pod)) == SECOND
+
+
+async def test_own_output_whose_id_a_pod_of_another_namespace_copies_passes(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    webhook.see_pod({**pod, "metadata": {**pod["metadata"], "namespace": "elsewhere"}}, uid="uid-copy")
+    assert await webhook.mutate(pod) == Admitted()
