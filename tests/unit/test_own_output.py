@@ -224,3 +224,9 @@ async def test_what_a_later_webhook_asks_beyond_all_that_the_node_has_is_refused
     pod = await webhook.place(asking())
     pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4000"
     assert "short of cpu" in str(await webhook.mutate(pod))
+
+
+async def test_own_output_whose_id_a_pod_of_another_namespace_copies_passes(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    webhook.see_pod({**pod, "metadata": {**pod["metadata"], "namespace": "elsewhere"}}, uid="uid-copy")
+    assert await webhook.mutate(pod) == Admitted()
