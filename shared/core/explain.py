@@ -45,8 +45,7 @@ def explain(refusal: Refusal) -> str:
     if isinstance(refusal, Invalid):
         return cut(_invalid(refusal), TEXT_LIMIT)
     first, left_out = _first_line(refusal)
-    title = "Further exclusions" if len(left_out) < len(refusal.excluded) else "Excluded"
-    further = f"{title}: {', '.join(left_out)}." if left_out else ""
+    further = _further(refusal, left_out)
     advice = advise(refusal)
     # What a person can do comes before further facts where there is no room for all.
     rest = (
@@ -116,6 +115,18 @@ def _first_line(refusal: NoFit) -> tuple[str, Sequence[str]]:
         if len(longer) <= FIRST_LINE_LIMIT:
             shown, full = more, longer
     return full, [word for number, word in enumerate(words) if number not in shown]
+
+
+def _further(refusal: NoFit, left_out: Sequence[str]) -> str:
+    """Which nodes are excluded where they are few, else the reasons for which the first line has no room."""
+    if refusal.excluded_by_name:
+        named = [
+            f"{cut(node.node, NAME_LIMIT)} ({cut(one_line(', '.join(node.reasons)), _WORDS_LIMIT)})"
+            for node in refusal.excluded_by_name
+        ]
+        return f"Excluded: {', '.join(named)}."
+    title = "Further exclusions" if len(left_out) < len(refusal.excluded) else "Excluded"
+    return f"{title}: {', '.join(left_out)}." if left_out else ""
 
 
 def _best(refusal: NoFit) -> str:

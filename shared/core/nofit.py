@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from shared.api import names
 from shared.core.accel import spell
@@ -13,12 +12,13 @@ from shared.core.card_choice import accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.emptied import EmptiedSearch
+from shared.core.exclusion_count import ExclusionCount
 from shared.core.filters import Exclusion, load_exclusions, other_shortages
 from shared.core.holders import holders_of, unit_holders_of
 from shared.core.nearest import hardest, is_divisible, nearest_cards, nearest_node
 from shared.core.node_choice import offers_anything
 from shared.core.peers import Peers
-from shared.core.refusal import Excluded, Holders, NoFit, Reason
+from shared.core.refusal import Holders, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.special_cards import closing_reasons, is_memory_the_matter, only_partitions
 from shared.core.unit_nofit import (
@@ -47,7 +47,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     """
     with_cards = sorted((state for state in snapshot if offers_anything(state)), key=lambda state: state.name)
     groups = group_alike(with_cards, demand, constraints)
-    out = _Excluded()
+    out = ExclusionCount()
     lasting = [alike for alike in groups if _PASSING.issuperset(alike.exclusions)]
     usable = [alike for alike in groups if not out.count(alike, (*alike.exclusions, *_unsupported(alike, demand)))]
     can_wait = _would_fit_empty(lasting, demand, constraints)
@@ -62,6 +62,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable_nodes=_nodes(usable),
             excluded_nodes=out.nodes,
             excluded=out.facts(),
+            excluded_by_name=out.by_name(),
             found=_vendors(usable),
             can_wait=can_wait,
         )
@@ -78,6 +79,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable_nodes=_nodes(right_vendor),
             excluded_nodes=out.nodes,
             excluded=out.facts(),
+            excluded_by_name=out.by_name(),
             found=_versions(right_vendor, demand),
             versionless=_versionless(right_vendor, demand),
             can_wait=can_wait,
@@ -98,6 +100,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         usable_nodes=_nodes(able),
         excluded_nodes=out.nodes,
         excluded=out.facts(),
+        excluded_by_name=out.by_name(),
         unsupported=bool(groups) and all(_unsupported(alike, demand) for alike in groups),
         undeclared=_undeclared(lasting, demand),
         partitions_only=bool(right_cards)
@@ -163,36 +166,6 @@ def _shortage(
     )
 
 
-@dataclass(slots=True)
-class _Excluded:
-    """Nodes that fell out, counted under every reason that each had."""
-
-    counts: Counter[Exclusion | str] = field(default_factory=Counter)
-    nodes: int = 0
-
-    def count(self, alike: Alike, reasons: Sequence[Exclusion | str]) -> bool:
-        """Counts nodes under `reasons`, each of which all of them have; tells whether there were any."""
-        for reason in reasons:
-            self.counts[reason] += len(alike.states)
-        if reasons:
-            self.nodes += len(alike.states)
-        return bool(reasons)
-
-    def count_one(self, reasons: Sequence[Exclusion | str]) -> bool:
-        """Counts a single node."""
-        self.counts.update(reasons)
-        self.nodes += bool(reasons)
-        return bool(reasons)
-
-    def facts(self) -> tuple[Excluded, ...]:
-        """The reasons by number of nodes, the most frequent first."""
-        facts = [
-            Excluded(what.words(nodes) if isinstance(what, Exclusion) else f"{nodes} {what}", nodes)
-            for what, nodes in self.counts.items()
-        ]
-        return tuple(sorted(facts, key=lambda fact: (-fact.nodes, fact.words)))
-
-
 def _nodes(groups: Iterable[Alike]) -> int:
     return sum(len(alike.states) for alike in groups)
 
@@ -209,7 +182,7 @@ def _unable(alike: Alike, demand: Demand) -> Sequence[str]:
 
 
 def _opened(
-    alike: Alike, demand: Demand, constraints: Constraints, peers: Peers, out: _Excluded, beside: Units
+    alike: Alike, demand: Demand, constraints: Constraints, peers: Peers, out: ExclusionCount, beside: Units
 ) -> Alike | None:
     """Those of some nodes from which the pods there do not keep this one, if there are any; counts the others.
 
@@ -227,7 +200,7 @@ def _opened(
             reasons.remove(Exclusion.INSUFFICIENT_RESOURCE)
             reasons += [f"short of {resource}" for resource in other_shortages(state, constraints)]
         reasons += [f"short of {resource}" for resource, count in beside if state.free_units(resource) < count]
-        if not out.count_one(reasons):
+        if not out.count_one(state.name, reasons):
             states.append(state)
     return replace(alike, states=states) if states else None
 

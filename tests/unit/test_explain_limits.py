@@ -70,7 +70,15 @@ class TestLimits:
         first, second, *_ = explain(refusal(states, demand(*asks))).splitlines()
         assert "8 GB on one card and 8 GB on one..." in first
         assert first.endswith(", has 8 of 8 GB free, but not for all containers at once; 1 node is excluded.")
-        assert second == "Excluded: 1 cordoned."
+        assert second == "Excluded: z (cordoned)."
+
+    def test_excluded_nodes_are_named_where_they_are_few_and_counted_where_they_are_many(self) -> None:
+        names = [f"{'n' * 60}{number}" for number in range(4)]
+        away = [node(name, cards(8), a_node(name).cordoned().tainted("x")) for name in names]
+        few = explain(refusal([*away[:2], node("a", cards(4))], demand(ask(6)))).splitlines()
+        shown = f"{'n' * 47}... (cordoned, untolerated taint)"
+        assert few[1] == f"Excluded: {shown}, {shown}."
+        assert "Excluded" not in explain(refusal([*away, node("a", cards(4))], demand(ask(6))))
 
 
 class TestInvalid:
