@@ -21,7 +21,7 @@ from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.containers import mapping, read_containers, text
 from shared.core.demand import ReadPod, is_booked, read_pod
-from shared.core.filters import admits_load, admits_node
+from shared.core.filters import admits_load
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
 from shared.core.owners import controller_of
@@ -182,11 +182,15 @@ class Mutator:
         )
 
     def _still_takes(self, node: str, constraints: Constraints) -> bool:
-        """Whether the chosen node can take the pod, to which another webhook may have added a selector since."""
+        """Whether the chosen node can take the pod, to which another webhook may have added a selector since.
+
+        What happened to the node meanwhile is no reason: placed anew, the pod would hold two places for a while.
+        """
         state = self._cluster.node(node)
         return (
             state is not None
-            and admits_node(state.facts, constraints)
+            and constraints.node_name in (None, node)
+            and constraints.select(state.facts)
             and all(amount <= state.facts.allocatable.get(name, 0) for name, amount in constraints.requests.items())
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -229,4 +230,11 @@ async def test_what_a_later_webhook_asks_beyond_all_that_the_node_has_is_refused
 async def test_own_output_whose_id_a_pod_of_another_namespace_copies_passes(webhook: Webhook) -> None:
     pod = await webhook.place(asking())
     webhook.see_pod({**pod, "metadata": {**pod["metadata"], "namespace": "elsewhere"}}, uid="uid-copy")
+    assert await webhook.mutate(pod) == Admitted()
+
+
+async def test_own_output_whose_node_is_cordoned_meanwhile_keeps_its_one_place(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    for state in tuple(webhook.cluster.snapshot().nodes.values()):
+        webhook.cluster.node_upserted(replace(state.facts, unschedulable=True))
     assert await webhook.mutate(pod) == Admitted()
