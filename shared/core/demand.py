@@ -126,10 +126,12 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
         _refuse_lone_details(annotations)
         return ReadPod(containers, None, hidden)
     named = annotations.get(names.CONTAINER)
+    # A container with units has its memory by them: what an init container asks beside them has no card to go to.
+    cannot_carry = {*hidden, *(unit.container for unit in units)}
     may_carry = [
         each.name
         for each in containers
-        if each.name not in hidden and (each.name == named if named is not None else each.role is Role.APP)
+        if each.name not in cannot_carry and (each.name == named if named is not None else each.role is Role.APP)
     ]
     folded = fold_init_containers(asks, containers, may_carry) if asks else ()
     accel = _accel(annotations)

@@ -73,3 +73,11 @@ def test_what_is_no_ask_for_units_is_refused(pod: PodBuilder, field: str, told: 
         read_pod(pod.raw())
     assert refused.value.field.startswith(f"containers[main].resources.{field}")
     assert told in f"{refused.value.problem}; {refused.value.fix}"
+
+
+def test_a_container_with_slices_carries_no_gb_of_an_init_container() -> None:
+    pod = a_pod().limited_to({SLICE: "2"}).init("fetch", resources={"limits": {names.VRAM: "2"}})
+    with pytest.raises(InvalidRequest) as refused:
+        read_pod(pod.raw())
+    assert refused.value.field == f"containers[fetch].resources.limits[{names.VRAM}]"
+    assert "is asked for init container fetch only" in refused.value.problem
