@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from shared.core.constraints import read_constraints
 from shared.core.explain import causes
-from shared.core.refusal import Reason
+from shared.core.placement import place
+from shared.core.refusal import NoFit, Reason
+from tests.builders import a_pod
 from tests.unit.causes_schema import SCHEMA, VALIDATOR, as_json, violations
+from tests.unit.core_builders import ask, cards, cluster, demand, entry, node
 from tests.unit.refusal_scenes import ALL, SCENES
 
 
@@ -42,6 +46,14 @@ def test_a_program_reads_the_numbers_of_a_card_by_the_pattern() -> None:
     found = re.match(pattern, full.message)
     assert found is not None
     assert (full.field, found[1], found[2], found[5]) == ("t4/0", "4", "16", "2")
+
+
+def test_a_full_card_that_is_only_given_away_whole_is_one_of_the_causes() -> None:
+    full = node("node-a", cards(24), exclusive=True, ledger={"r": entry({0: 24})})
+    refusal = place(cluster(full), demand(ask(6)), read_constraints(a_pod().raw()))
+    assert isinstance(refusal, NoFit)
+    assert "only given away whole" in causes(refusal)[1].message
+    assert violations(refusal) == []
 
 
 GOOD = as_json(causes(SCENES[Reason.INSUFFICIENT_CAPACITY]["1-node"].refusal()))
