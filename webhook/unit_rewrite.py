@@ -56,7 +56,7 @@ def _settle_resources(patch: PodPatch, place: tuple[str, int], share: UnitShare,
     """The resource in limits and requests, with its count, and no other of a kind that units have."""
     kind, position = place
     for where in RESOURCE_LISTS:
-        amounts = patch.get("spec", kind, position, "resources", where) or {}
+        amounts = _amounts(patch, place, where)
         others = [name for name in amounts if is_unit(name) and name != share.resource and str(amounts[name]) != "0"]
         _drop(patch, place, others, changed, (where,))
         if share.resource not in amounts:
