@@ -29,9 +29,10 @@ class EmptiedSearch:
 
     def fits(self, alike: Alike, state: NodeState) -> bool:
         """Whether the demand fits one of the nodes that are `alike`, `state`, when it is empty."""
-        memory = state.memory and (state.memory.allocatable, state.memory.kept)
-        units = units_offered(state.facts.allocatable) if state.kinds or self._demand.units else ()
-        kind = alike, memory, units
+        kind: Hashable = alike
+        if state.memory is not None or state.kinds or self._demand.units:
+            memory = state.memory and (state.memory.allocatable, state.memory.kept)
+            kind = alike, memory, units_offered(state.facts.allocatable)
         known = self._known.get(kind)
         if known is None:
             known = self._known[kind] = self._search.choose(state.emptied) is not None

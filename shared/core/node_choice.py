@@ -49,11 +49,6 @@ class NodeSearch:
         return None if shares is None else Given(shares, unit_shares)
 
 
-def offers_anything(state: NodeState) -> bool:
-    """Whether a node has cards or units that a placement could give, full or not: it is in somebody's inventory."""
-    return bool(state.inventory.cards or state.kinds)
-
-
 def units_offered(allocatable: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """The units that a node advertises, by resource."""
     return tuple(sorted((resource, amount) for resource, amount in allocatable.items() if is_unit(resource)))

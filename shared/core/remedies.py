@@ -17,7 +17,7 @@ from shared.core.nodes import NodeFacts
 from shared.core.placement import find_place
 from shared.core.pods import PodFacts
 from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
-from shared.core.snapshot import Snapshot
+from shared.core.snapshot import NodeState, Snapshot
 from shared.core.tolerations import Toleration, TolerationOperator, untolerated
 
 _ANY_TAINT = (Toleration(operator=TolerationOperator.EXISTS),)
@@ -50,8 +50,8 @@ def with_remedies(refusal: NoFit, snapshot: Snapshot, pod: PodFacts, demand: Dem
 def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Elsewhere | None:
     """A node with room that the pod itself keeps away from. Nodes that are to take no pod at all do not count."""
     free = replace(constraints, node_name=None, node_selector={}, node_affinity=None, tolerations=_ANY_TAINT)
-    taking = {state.name: state for state in snapshot if not _takes_nothing(state.facts)}
-    found = find_place(replace(snapshot, nodes=taking), demand, free)
+    left_out = dict.fromkeys(state.name for state in snapshot if _takes_nothing(state.facts))
+    found = find_place(snapshot.changed(left_out), demand, free)
     if found is None:
         return None
     node = snapshot.nodes[found.node].facts
@@ -111,8 +111,8 @@ def _nearby(refusal: NoFit, snapshot: Snapshot) -> Iterator[PodFacts]:
 
 
 def _without(snapshot: Snapshot, pods: Sequence[PodFacts]) -> Snapshot:
-    nodes = dict(snapshot.nodes)
+    changed: dict[str, NodeState] = {}
     for pod in pods:
-        state = nodes[pod.node].without_pod(pod.key)
-        nodes[pod.node] = state if pod.reservation is None else state.without_entry(pod.reservation)
-    return replace(snapshot, nodes=nodes)
+        state = changed.get(pod.node, snapshot.nodes[pod.node]).without_pod(pod.key)
+        changed[pod.node] = state if pod.reservation is None else state.without_entry(pod.reservation)
+    return snapshot.changed(changed)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from shared.core.cards import Card, Inventory
 from shared.core.device_use import device_use
 from shared.core.ledger import Entry
+from shared.core.node_index import Nodes
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
@@ -103,6 +104,11 @@ class NodeState:
         return self.facts.name
 
     @property
+    def offers_anything(self) -> bool:
+        """Whether it has cards or units that a placement could give, full or not: it is in somebody's inventory."""
+        return bool(self.inventory.cards or self.kinds)
+
+    @property
     def emptied(self) -> NodeState:
         """The node as it would be with nothing on it, and with every card of it in order."""
         cards = tuple(replace(card, healthy=True, foreign_gb=0) for card in self.inventory.cards)
@@ -146,9 +152,18 @@ class Snapshot:
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Volumes = NO_VOLUMES
+    indexed: Nodes = field(init=False, repr=False, compare=False)
+    """The same nodes with what decisions look them up by."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indexed", Nodes.of(self.nodes))
 
     def __iter__(self) -> Iterator[NodeState]:
-        return iter(self.nodes.values())
+        return self.indexed.states()
+
+    def changed(self, changes: Mapping[str, NodeState | None]) -> Snapshot:
+        """The snapshot with some of its nodes in another state, or left out (None)."""
+        return replace(self, nodes=self.indexed.changed(changes)) if changes else self
 
 
 def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[int, int]:
