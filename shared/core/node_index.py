@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -170,11 +170,18 @@ class Nodes(Mapping[str, "NodeState"]):
         states = (self._changed.get(name, state) for name, state in self._index.states.items())
         return (state for state in states if state is not None)
 
-    def by_room(self, least_gb: int, *, most_first: bool = False) -> Iterator[NodeState]:
+    def by_room(
+        self, least_gb: int, *, most_first: bool = False, among: Iterable[str] | None = None
+    ) -> Iterator[NodeState]:
         """The nodes that have anything to give, least free memory first or most first, and by name where it is equal.
 
-        Those with less than `least_gb` free are left out, except where units are given, which are not measured.
+        Those with less than `least_gb` free are left out, except where units are given, which are not measured, and all
+        that are not `among` certain names.
         """
+        sign = -1 if most_first else 1
+        if among is not None:
+            named = (self[name] for name in among if name in self)
+            return (self[name] for _, name in _in_order(named, least_gb, sign))
         room, walk = self._index.room, _down if most_first else _up
         places = walk(room.measured, least_gb)
         if room.managed:
@@ -182,14 +189,9 @@ class Nodes(Mapping[str, "NodeState"]):
         if not self._changed:
             states = self._index.states
             return (states[name] for _, name in places)
-        sign = -1 if most_first else 1
-        own = sorted(
-            (sign * state.total_free_gb, name)
-            for name, state in self._changed.items()
-            if state is not None and state.offers_anything and (state.kinds or state.total_free_gb >= least_gb)
-        )
+        changed = (state for state in self._changed.values() if state is not None)
         unchanged = (place for place in places if place[1] not in self._changed)
-        return (self[name] for _, name in heapq.merge(unchanged, own))
+        return (self[name] for _, name in heapq.merge(unchanged, _in_order(changed, least_gb, sign)))
 
     def repelling(self) -> Iterator[NodeState]:
         """The nodes with pods that have an anti-affinity of their own."""
@@ -220,6 +222,14 @@ class Nodes(Mapping[str, "NodeState"]):
             if count:
                 counts[name] = count
         return counts
+
+
+def _in_order(states: Iterable[NodeState], least_gb: int, sign: int) -> list[_Place]:
+    return sorted(
+        (sign * state.total_free_gb, state.name)
+        for state in states
+        if state.offers_anything and (state.kinds or state.total_free_gb >= least_gb)
+    )
 
 
 def _up(places: Sequence[_Place], least_gb: int) -> Iterator[_Place]:

@@ -7,7 +7,7 @@ policy and takes the first that the scheduler's filters admit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -85,7 +85,7 @@ def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, filters:
     search = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
     usable = (
         state
-        for state in _roomy(snapshot, demand)
+        for state in _roomy(snapshot, demand, constraints)
         if not filters.node_exclusions(state.facts) and not filters.load_exclusions(state)
     )
     for state in preferred_first(usable, snapshot, constraints):
@@ -96,13 +96,14 @@ def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, filters:
     return None
 
 
-def _roomy(snapshot: Snapshot, demand: Demand) -> Iterator[NodeState]:
+def _roomy(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Iterator[NodeState]:
     """Nodes that have room as far as sums and counts tell, best first."""
     wanted = [(ask.least_gb, ask.count) for ask in demand.asks]
     largest = max((gb for gb, _ in wanted), default=0)
     several = [(gb, count) for gb, count in wanted if count > 1]
     together = sum(gb * count for gb, count in wanted)
-    for state in snapshot.indexed.by_room(together, most_first=demand.policy is Policy.SPREAD):
+    among = _selected(snapshot, constraints)
+    for state in snapshot.indexed.by_room(together, most_first=demand.policy is Policy.SPREAD, among=among):
         # Units are counted, not measured, so sums of GB say nothing of them.
         in_sum = state.kinds or (state.largest_free_gb >= largest and (not several or _has_as_many(state, several)))
         if in_sum and accel_met(state.inventory, demand):
@@ -112,3 +113,12 @@ def _roomy(snapshot: Snapshot, demand: Demand) -> Iterator[NodeState]:
 def _has_as_many(state: NodeState, several: Sequence[tuple[int, int]]) -> bool:
     """Whether there are as many cards with so many GB free, for each number of GB."""
     return all(sum(free >= gb for free in state.free_gb) >= count for gb, count in several)
+
+
+def _selected(snapshot: Snapshot, constraints: Constraints) -> Collection[str] | None:
+    """The names of a few nodes beside which none can be selected, or None if no word of the pod tells them."""
+    if constraints.named_nodes is not None:
+        return constraints.named_nodes
+    labels = constraints.node_selector.items()
+    found = ([name for name, has in snapshot.indexed.labelled(key).items() if has == value] for key, value in labels)
+    return min(found, key=len, default=None)
