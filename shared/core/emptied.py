@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from shared.core.alike import Alike
 from shared.core.demand import Demand
-from shared.core.node_choice import NodeSearch, units_offered
+from shared.core.node_choice import NodeSearch
 from shared.core.snapshot import NodeState
 
 
@@ -29,11 +29,12 @@ class EmptiedSearch:
 
     def fits(self, alike: Alike, state: NodeState) -> bool:
         """Whether the demand fits one of the nodes that are `alike`, `state`, when it is empty."""
-        kind: Hashable = alike
+        look: Hashable = alike
         if state.memory is not None or state.kinds or self._demand.units:
             memory = state.memory and (state.memory.allocatable, state.memory.kept)
-            kind = alike, memory, units_offered(state.facts.allocatable)
-        known = self._known.get(kind)
+            concerned = (*(kind.resource for kind in state.kinds), *(unit.resource for unit in self._demand.units))
+            look = alike, memory, tuple(map(state.facts.allocatable.get, concerned))
+        known = self._known.get(look)
         if known is None:
-            known = self._known[kind] = self._search.choose(state.emptied) is not None
+            known = self._known[look] = self._search.choose(state.emptied) is not None
         return known
