@@ -7,12 +7,11 @@ import time
 from typing import Final
 
 from controller.ledger_rules import Sightings, review_ledger
-from shared.api import names
-from shared.kube import paths
 from shared.kube.client import KubeClient
-from shared.kube.cluster import Cluster
+from shared.kube.cluster import Cluster, Located
 from shared.kube.gpunodes import GpuNode
 from shared.kube.ledger import Changes, Ledger
+from shared.kube.reserved_pods import has_pod
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 
@@ -20,7 +19,6 @@ log = get_logger(__name__)
 
 _WORKERS: Final = 8
 _RESYNC_S: Final = 60.0
-_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
 class LedgerKeeper:
@@ -51,12 +49,12 @@ class LedgerKeeper:
             return
         seen = self._seen.setdefault(node, Sightings())
         gone: set[str] = set()
-        overdue: tuple[str, ...] = ()
+        overdue: dict[str, Located] = {}
 
         def changes(gpu_node: GpuNode) -> Changes:
             nonlocal overdue
             review = review_ledger(gpu_node.ledger, self._cluster.pods_on(node), seen, time.monotonic(), self._ttl_s)
-            overdue = review.overdue
+            overdue = {reservation: Located(node, gpu_node.ledger[reservation]) for reservation in review.overdue}
             if review.again_in_s is not None:
                 self._queue.add_after(node, review.again_in_s + 0.05)
             return {**review.changes, **{reservation: None for reservation in review.overdue if reservation in gone}}
@@ -64,16 +62,12 @@ class LedgerKeeper:
         await self._ledger.amend(node, changes)
         if overdue:
             # The watch may be behind, so the API server is asked before anything is called lost.
-            gone.update([reservation for reservation in overdue if not await self._pod_exists(reservation)])
+            gone.update([each for each, located in overdue.items() if not await has_pod(self._client, each, located)])
             if gone:
                 log.info("entries without a pod dropped", node=node, entries=len(gone))
                 await self._ledger.amend(node, changes)
             if len(gone) < len(overdue):
                 self._queue.add_after(node, 1.0)
-
-    async def _pod_exists(self, reservation: str) -> bool:
-        listing = await self._client.list(paths.pods(), {"labelSelector": f"{names.RESERVATION}={reservation}"})
-        return any((pod.get("status") or {}).get("phase") not in _TERMINAL for pod in listing.items)
 
     async def _resync(self) -> None:
         while True:

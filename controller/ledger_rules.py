@@ -15,11 +15,11 @@ class Sightings:
     """What the controller remembers of the ids of one node.
 
     `first_seen` is when it first saw an entry without a pod, on its own monotonic clock: other clocks do not count.
-    `confirmed` are the ids for which it saw a pod.
+    `confirmed` are the ids for which it saw a pod, each with the pod's namespace.
     """
 
     first_seen: dict[str, float] = field(default_factory=dict)
-    confirmed: set[str] = field(default_factory=set)
+    confirmed: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,11 @@ def review_ledger(
     """Compares the ledger of a node with the pods on it or pinned to it.
 
     An entry is dropped at once when its pod was seen and is gone, and is overdue when no pod came within `ttl_s`. A pod
-    that carries an id and has no entry gets one back; of two pods with one id the older keeps it. Updates `seen`.
+    that carries an id and has no entry gets one back; of two pods with one id the older keeps it. An entry stands for
+    no pod of another namespace: there its id is a copy. Updates `seen`.
     """
-    carriers = _carriers(pods)
-    seen.confirmed |= carriers.keys()
+    carriers = _carriers(ledger, pods)
+    seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
     waits: list[float] = []
@@ -48,9 +49,9 @@ def review_ledger(
         pod = carriers.get(reservation)
         if pod is not None:
             seen.first_seen.pop(reservation, None)
-            if (entry.shares, entry.units, entry.namespace) != (pod.shares, pod.units, pod.namespace):
+            if (entry.shares, entry.units) != (pod.shares, pod.units):
                 changes[reservation] = entry_of(pod)
-        elif reservation in seen.confirmed:
+        elif (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:
             left_s = seen.first_seen.setdefault(reservation, now) + ttl_s - now
@@ -67,7 +68,7 @@ def review_ledger(
 
 def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
     """Drops what is remembered of ids that are gone from ledger and pods."""
-    seen.confirmed = {reservation for reservation in seen.confirmed if still_known(reservation)}
+    seen.confirmed = {each for each in seen.confirmed if still_known(each[0])}
     for reservation in [reservation for reservation in seen.first_seen if not still_known(reservation)]:
         del seen.first_seen[reservation]
 
@@ -78,10 +79,14 @@ def entry_of(pod: PodFacts) -> Entry:
     return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
 
 
-def _carriers(pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:
+def _carriers(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:
+    """The pods that the entries stand for, and those that have an id and no entry."""
     carriers: dict[str, PodFacts] = {}
     for pod in pods.values():
         if pod.reservation is None or not pod.is_placed or not is_id(pod.reservation):
+            continue
+        entry = ledger.get(pod.reservation)
+        if entry is not None and entry.namespace != pod.namespace:
             continue
         other = carriers.get(pod.reservation)
         if other is None or (pod.created, pod.key) < (other.created, other.key):

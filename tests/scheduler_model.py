@@ -58,7 +58,7 @@ def quantity(amount: object) -> Fraction:
     return Fraction(number) * _SCALES[text[len(number) :]]
 
 
-def is_met(expression: Json, labels: Json) -> bool:
+def is_met(expression: Json, labels: Mapping[str, Any]) -> bool:
     key, values = expression["key"], expression.get("values", [])
     match expression["operator"]:
         case "In":

@@ -88,9 +88,9 @@ class Mutator:
         patch = PodPatch(pod)
         if is_marked(pod):
             read_containers(pod)  # both refuse what is no pod before it is taken apart
-            _constraints(pod, request)
+            final = _constraints(pod, request)
             located = await self._own_entry(request, pod)
-            if located is not None:
+            if located is not None and self._still_takes(located.node, final):
                 silence_defaults(patch, located.entry.units)
                 return Admitted(tuple(patch.ops))
             strip(patch)
@@ -181,13 +181,26 @@ class Mutator:
             and admits_load(state, constraints, Peers.of(picture, constraints))
         )
 
+    def _still_takes(self, node: str, constraints: Constraints) -> bool:
+        """Whether the chosen node can take the pod, to which another webhook may have added a selector since.
+
+        What happened to the node meanwhile is no reason: placed anew, the pod would hold two places for a while.
+        """
+        state = self._cluster.node(node)
+        return (
+            state is not None
+            and constraints.node_name in (None, node)
+            and constraints.select(state.facts)
+            and all(amount <= state.facts.allocatable.get(name, 0) for name, amount in constraints.requests.items())
+        )
+
     async def _own_entry(self, request: Request, pod: Mapping[str, Any]) -> Located | None:
         """The entry of a pod that some replica placed a moment ago, reviewed again before it is stored; else None."""
         reservation, node = reservation_of(pod), pinned_node(mapping(pod.get("spec"), "spec"))
         if reservation is None or node is None:
             return None
         located = await self._ledger.locate(reservation, node)
-        if located is None or self._cluster.carriers(reservation):
+        if located is None or self._cluster.carriers(reservation, request.namespace):
             return None
         owner = controller_of(pod)
         entry = located.entry

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from shared.api import names
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
-from shared.core.containers import Container, mapping, text
+from shared.core.containers import mapping, text
 from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, ReadPod
 from shared.core.found import Source
 from shared.core.placement import Placed
@@ -23,7 +23,7 @@ from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
 from webhook.patch import APPEND, PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
 from webhook.placed_record import Change, read_record, write_record
-from webhook.self_limit import advise_server
+from webhook.self_limit import advise_server, tell_server
 from webhook.unit_rewrite import write_units
 
 
@@ -55,8 +55,9 @@ def rewrite(
             cards = [share.card for share in shares[ask.container]]
             _show_cards(work, user, cards, state.inventory.injection)
             _check_selection(work, user, cards, state.inventory.injection)
-        _limit_server(work, containers[ask.container], shares[ask.container])
-    write_units(patch, demand, placed, work.changed, work.warnings)
+        advice = advise_server(containers[ask.container], shares[ask.container])
+        tell_server(patch, containers[ask.container], advice, work.changed, work.warnings)
+    write_units(patch, read, placed, state, work.changed, work.warnings)
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
         _set_runtime_class(work, runtime_class)
@@ -154,18 +155,6 @@ def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], inje
             f"container {container}: {variable} was {value!r}, which points outside its {len(cards)} card(s); it is "
             "removed"
         )
-
-
-def _limit_server(work: _Rewrite, container: Container, shares: Sequence[Share]) -> None:
-    """Tells a model server we know to keep to its share, behind its own arguments: the last of equal flags counts."""
-    advice = advise_server(container, shares)
-    work.warnings += advice.warnings
-    if advice.limit is None:
-        return
-    kind, position = place_of(work.patch, container.name)
-    was = work.patch.get("spec", kind, position, "args")
-    work.changed.append(Change((kind, container.name, "args"), was))
-    work.patch.set([*(was or ()), advice.limit.flag, advice.limit.value], "spec", kind, position, "args")
 
 
 def _pin(work: _Rewrite, state: NodeState) -> None:

@@ -13,16 +13,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.api import names
 from shared.core.ledger import owner_hash
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts, pinned_node
 from shared.core.wanted import creates_one_at_a_time, wanted_pods
-from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.owners import Owners
+from shared.kube.reserved_pods import has_pod
 from shared.obs.logs import get_logger
 
 log = get_logger(__name__)
@@ -37,7 +36,6 @@ _PATIENCE_S: Final = 1.0
 _FRESH_S: Final = 5.0
 _SETTLED_S: Final = 2
 _REMEMBERED: Final = 1024
-_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,8 @@ class TakeOver:
         """The attempt that stands in the way of a new one, and of which the API server knows no pod."""
         stored: set[str] = set()
         while (found := await self._superfluous(pod, owner, spec, stored)) is not None:
-            if await self._has_pod(pod.namespace, found):
+            located = self._cluster.locate(found)
+            if located is not None and await has_pod(self._client, found, located):
                 stored.add(found)  # the watch is behind
             elif found in self._open(pod, stored).open:  # nobody was faster
                 return found
@@ -149,7 +148,7 @@ class TakeOver:
         self._takers = {key: taker for key, taker in self._takers.items() if cluster.is_held(taker)}
         pods, unseen = 0, {}
         for reservation, located in cluster.entries_of(pod.namespace, owner_hash(pod.owner.uid)):
-            carriers = cluster.carriers(reservation)
+            carriers = cluster.carriers(reservation, pod.namespace)
             if carriers or reservation in stored:
                 pods += not carriers or any(not carrier.terminating for carrier in carriers)
             elif reservation not in self._takers:
@@ -179,8 +178,3 @@ class TakeOver:
         if len(self._wanted_by) > _REMEMBERED:
             self._wanted_by.popitem(last=False)
         return wanted
-
-    async def _has_pod(self, namespace: str, reservation: str) -> bool:
-        selector = {"labelSelector": f"{names.RESERVATION}={reservation}"}
-        listing = await self._client.list(paths.pods(namespace), selector)
-        return any((pod.get("status") or {}).get("phase") not in _TERMINAL for pod in listing.items)

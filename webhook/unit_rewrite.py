@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from shared.api import names
 from shared.core.asks import VENDOR_RESOURCES
 from shared.core.containers import mapping
-from shared.core.demand import REPLACED_RESOURCES, Demand
+from shared.core.demand import REPLACED_RESOURCES, ReadPod
 from shared.core.placement import Placed
+from shared.core.snapshot import NodeState
 from shared.core.unit_choice import UnitShare
 from shared.core.units import is_unit, vendor_of
 from webhook.container_place import place_of
@@ -20,20 +21,31 @@ from webhook.devices import picking_variables
 from webhook.marks import RESOURCE_LISTS
 from webhook.patch import PodPatch
 from webhook.placed_record import Change
+from webhook.self_limit import advise_server_on_units, tell_server
 
 _ASKS = REPLACED_RESOURCES - VENDOR_RESOURCES.keys()
 """Words for amounts, which no node offers."""
 
 
-def write_units(patch: PodPatch, demand: Demand, placed: Placed, changed: list[Change], warnings: list[str]) -> None:
-    """Puts the units of `placed` on their containers; notes what it changed and what the pod's creator is warned of.
+def write_units(
+    patch: PodPatch, read: ReadPod, placed: Placed, state: NodeState, changed: list[Change], warnings: list[str]
+) -> None:
+    """Puts the units of `placed`, which are those of `state`, on their containers; notes what it changed and what the
+    pod's creator is warned of.
 
     Resources that pass through stand there already.
     """
+    demand = read.demand
+    assert demand is not None, "a pod that asks for nothing is not placed"
+    containers = {container.name: container for container in read.containers}
+    asking = {ask.container for ask in demand.asks} | {unit.container for unit in demand.units}
     for share in placed.unit_shares:
         place = place_of(patch, share.container)
         _settle_resources(patch, place, share, changed)
         _drop_devices(patch, place, share, changed, warnings)
+        if share.container in asking:
+            container = containers[share.container]
+            tell_server(patch, container, advise_server_on_units(container, share, state), changed, warnings)
     served = {share.container for share in placed.unit_shares}
     for ask in demand.asks:
         for user in {ask.container, *ask.init_containers} & served:

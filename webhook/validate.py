@@ -106,7 +106,7 @@ class Validator:
             raise InvalidRequest(_LABEL, reservation, "is the reservation of another workload", _ASK)
         if entry.shares != booked_shares(pod):
             raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
-        if self._cluster.carriers(reservation):
+        if self._cluster.carriers(reservation, request.namespace):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of a pod that exists", _ASK)
         return entry.units
 

@@ -20,7 +20,7 @@ from shared.api import names
 from shared.core.accel import AllOf, Requirement, parse_requirement
 from shared.core.asks import VENDOR_RESOURCES, Ask, VendorCounts, read_asks, vendor_counts
 from shared.core.card_filter import CardFilter, filter_words, read_card_filters
-from shared.core.cards import Card, Vendor
+from shared.core.cards import PLACED_VENDORS, Card, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
 from shared.core.found import annotation_field
 from shared.core.hami_words import hami_vendors
@@ -169,8 +169,10 @@ def _vendor(
     if names.VENDOR in annotations:
         text = annotations[names.VENDOR]
         if text not in set(Vendor):
-            known = " or ".join(vendor.value for vendor in Vendor)
-            raise InvalidRequest(annotation_field(names.VENDOR), text, "is no vendor we know", f"write {known}")
+            known = [vendor.value for vendor in PLACED_VENDORS]
+            meant = text.strip().lower()
+            fix = f"write {meant if meant in known else ' or '.join(known)}"
+            raise InvalidRequest(annotation_field(names.VENDOR), text, "is no vendor we know", fix)
         found.append((annotation_field(names.VENDOR), text, Vendor(text)))
     if accel is not None:
         found.append((annotation_field(names.ACCEL_VERSION), annotations[names.ACCEL_VERSION], accel.vendor))
@@ -250,7 +252,7 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
             )
 
 
-def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], zero: set[str]) -> None:
+def _refuse_unbooked_devices(containers: Sequence[Container], asking: set[str], zero: set[str]) -> None:
     """Refuses a container that would see cards that nothing is booked on.
 
     One that asks, or asks for zero, has the variable set for it; so has an init container of a pod that asks.
@@ -263,8 +265,16 @@ def _refuse_unbooked_devices(containers: Iterable[Container], asking: set[str], 
                 f"containers[{container.name}].env[{names.NVIDIA_VISIBLE_DEVICES}]",
                 container.visible_devices,
                 "would show cards that nothing is booked on",
-                f"ask for memory with the annotation {names.VRAM} and remove the variable",
+                _booking(container.name, alone=len(containers) == 1),
             )
+
+
+def _booking(container: str, *, alone: bool) -> str:
+    """How a container gets cards, or sees none. Beside others, the pod's own amount may be meant for one of those."""
+    if alone:
+        return f"ask for memory with the annotation {names.VRAM} and remove the variable"
+    own = f"{names.VRAM_OF_CONTAINER_PREFIX}{container}"
+    return f"ask for its memory with the annotation {own} and remove the variable, or set it to void to see no card"
 
 
 def _words(ask: Ask, vendor: Vendor | None) -> str:

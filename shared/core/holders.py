@@ -41,9 +41,9 @@ def _unit_holders(state: NodeState, resource: str) -> Iterator[tuple[str, str, i
     """Namespace, name and units of every pod, and of every reservation whose pod does not exist yet."""
     for pod in state.pods.values():
         yield pod.namespace, pod.name or UNBORN, pod.requests.get(resource, 0)
-    seen = {pod.reservation for pod in state.pods.values()}
+    seen = {(pod.reservation, pod.namespace) for pod in state.pods.values()}
     for reservation, entry in state.ledger.items():
-        if reservation not in seen:
+        if (reservation, entry.namespace) not in seen:
             yield entry.namespace, UNBORN, dict(entry.units).get(resource, 0)
 
 
@@ -55,10 +55,10 @@ def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
     carried = set()
     for pod in state.pods.values():
         if pod.shares:
-            carried.add(pod.reservation)
+            carried.add((pod.reservation, pod.namespace))
             yield pod.namespace, pod.name or UNBORN, dict(pod.shares).get(index, 0)
     for reservation, entry in state.ledger.items():
-        if reservation not in carried:
+        if (reservation, entry.namespace) not in carried:
             yield entry.namespace, UNBORN, dict(entry.shares).get(index, 0)
     for pod, card, gb in device_use(state.inventory, state.pods):
         if card.index == index:

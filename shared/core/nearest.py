@@ -11,7 +11,7 @@ from typing import TypeAlias
 from shared.core.alike import Alike
 from shared.core.asks import Ask
 from shared.core.card_choice import is_given_whole, may_hold, request_on
-from shared.core.cards import Card
+from shared.core.cards import Card, CardClass
 from shared.core.demand import Demand
 from shared.core.node_choice import NodeSearch
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, NodeAttempt
@@ -33,6 +33,11 @@ class _Seats:
 
     positions: tuple[int, ...]
     needs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> _Seats:
+        pairs = tuple(pairs)
+        return cls(tuple(position for position, _ in pairs), tuple(need for _, need in pairs))
 
 
 def hardest(groups: Sequence[Alike], demand: Demand, own: int) -> tuple[Ask, bool]:
@@ -97,31 +102,63 @@ def nearest_cards(
 
 
 def nearest_node(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> NodeAttempt | None:
-    """The node with the most cards of one vendor that have room, and of those the one with the most cards."""
+    """The node with the most cards of one vendor that have room, and of those the one with the most cards.
+
+    Where no card has room, it is one with enough cards that could have, if there is any, and the nearest of those.
+    """
     best = min(_fitting(groups, ask, demand, own), default=None)
-    return None if best is None else NodeAttempt(best[2], -best[0], -best[1])
+    return None if best is None else NodeAttempt(best[-1], -best[0], -best[-2])
 
 
-def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Iterator[tuple[int, int, str]]:
-    """For each vendor's cards on each node, how many have room and how many there are, both negative, and the node."""
+def is_divisible(groups: Iterable[Alike], ask: Ask, demand: Demand) -> bool:
+    """Whether several free cards of one node and vendor would together hold what is asked of one."""
     for alike in groups:
-        cards, all_seats = alike.example.inventory.cards, _seats(alike, ask, demand)
-        for vendor in {cards[position].vendor for position in all_seats.positions}:
-            seats = _seats(alike, ask, replace(demand, vendor=vendor))
+        cards, every = alike.example.inventory.cards, _seats(alike, ask, demand)
+        discrete = [
+            (position, need)
+            for position, need in zip(every.positions, every.needs, strict=True)
+            if cards[position].card_class is CardClass.DISCRETE
+        ]
+        for seats in _by_vendor(alike, _Seats.of(discrete)):
+            need, several = min(seats.needs), len(seats.needs)
             for state in alike.states:
-                yield -sum(map(le, seats.needs, _rooms(state, seats, own))), -len(seats.needs), state.facts.name
+                if several > 1 and state.largest_free_gb * several >= need:
+                    free = sorted((state.free_gb[position] for position in seats.positions), reverse=True)
+                    if any(number * least >= need for number, least in enumerate(free[1:], 2)):
+                        return True
+    return False
+
+
+def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Iterator[tuple[int, int, int, int, str]]:
+    """For each vendor's cards on each node: how many have room; where none has, how many that are needed could have,
+    and the GB by which the nearest of them falls short; how many there are. Numbers of cards are negative.
+    """
+    for alike in groups:
+        budgets = [card.budget_gb for card in alike.example.inventory.cards]
+        for seats in _by_vendor(alike, _seats(alike, ask, demand)):
+            could = [need <= budgets[position] for need, position in zip(seats.needs, seats.positions, strict=True)]
+            enough, cards = min(sum(could), ask.count), -len(seats.needs)
+            for state in alike.states:
+                rooms = _rooms(state, seats, own)
+                if fitting := sum(map(le, seats.needs, rooms)):
+                    yield -fitting, 0, 0, cards, state.facts.name
+                else:
+                    short = [need - room for need, room, can in zip(seats.needs, rooms, could, strict=True) if can]
+                    yield 0, -enough, min(short, default=0), cards, state.facts.name
+
+
+def _by_vendor(alike: Alike, seats: _Seats) -> list[_Seats]:
+    cards, pairs = alike.example.inventory.cards, list(zip(seats.positions, seats.needs, strict=True))
+    vendors = dict.fromkeys(cards[position].vendor for position in seats.positions)
+    return [_Seats.of(pair for pair in pairs if cards[pair[0]].vendor is vendor) for vendor in vendors]
 
 
 def _seats(alike: Alike, ask: Ask, demand: Demand) -> _Seats:
     inventory = alike.example.inventory
-    cards = [
-        (position, inventory.cards[position])
+    return _Seats.of(
+        (position, request_on(ask, inventory.cards[position], inventory, demand))
         for position in alike.suiting
-        if may_hold(inventory.cards[position], ask) and demand.vendor in (None, inventory.cards[position].vendor)
-    ]
-    return _Seats(
-        tuple(position for position, _ in cards),
-        tuple(request_on(ask, card, inventory, demand) for _, card in cards),
+        if may_hold(inventory.cards[position], ask)
     )
 
 

@@ -23,7 +23,7 @@ _Place: TypeAlias = tuple[int, str]
 _MOST_KEYS = 16
 """Labels by which nodes are known: pods name the topology, and few name another one than everybody does."""
 
-_NOTHING: Mapping[str, NodeState | None] = {}
+_NOTHING: Mapping[str, NodeState] = {}
 
 
 class NodeIndex:
@@ -131,11 +131,11 @@ class _RoomOrder:
 
 
 class Nodes(Mapping[str, "NodeState"]):
-    """The nodes as one decision sees them: those of an index, of which some may be replaced, or left out (None)."""
+    """The nodes as one decision sees them: those of an index, some of them in another state."""
 
     __slots__ = ("_changed", "_index")
 
-    def __init__(self, index: NodeIndex, changed: Mapping[str, NodeState | None] = _NOTHING) -> None:
+    def __init__(self, index: NodeIndex, changed: Mapping[str, NodeState] = _NOTHING) -> None:
         self._index = index
         self._changed = changed
 
@@ -143,32 +143,29 @@ class Nodes(Mapping[str, "NodeState"]):
     def of(cls, nodes: Mapping[str, NodeState]) -> Nodes:
         return nodes if isinstance(nodes, Nodes) else cls(NodeIndex(nodes))
 
-    def changed(self, changes: Mapping[str, NodeState | None]) -> Nodes:
-        """These nodes, some of them changed or left out (None). Nodes that are not there cannot be."""
-        return Nodes(self._index, {**self._changed, **changes}) if changes else self
+    def changed(self, states: Mapping[str, NodeState]) -> Nodes:
+        """These nodes, some of them in another state. None is added so."""
+        return Nodes(self._index, {**self._changed, **states})
 
     def __getitem__(self, name: str) -> NodeState:
-        if name in self._changed:
-            state = self._changed[name]
-            if state is None:
-                raise KeyError(name)
-            return state
-        return self._index.states[name]
+        return self._changed[name] if name in self._changed else self._index.states[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (state.name for state in self.states())
+        return iter(self._index.states)
 
     def __len__(self) -> int:
-        return len(self._index.states) - sum(state is None for state in self._changed.values())
+        return len(self._index.states)
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
     def states(self) -> Iterator[NodeState]:
-        if not self._changed:
-            return iter(self._index.states.values())
-        states = (self._changed.get(name, state) for name, state in self._index.states.items())
-        return (state for state in states if state is not None)
+        states = self._index.states
+        return (
+            (self._changed.get(name, state) for name, state in states.items())
+            if self._changed
+            else iter(states.values())
+        )
 
     def by_room(
         self, least_gb: int, *, most_first: bool = False, among: Iterable[str] | None = None
@@ -189,14 +186,13 @@ class Nodes(Mapping[str, "NodeState"]):
         if not self._changed:
             states = self._index.states
             return (states[name] for _, name in places)
-        changed = (state for state in self._changed.values() if state is not None)
         unchanged = (place for place in places if place[1] not in self._changed)
-        return (self[name] for _, name in heapq.merge(unchanged, _in_order(changed, least_gb, sign)))
+        return (self[name] for _, name in heapq.merge(unchanged, _in_order(self._changed.values(), least_gb, sign)))
 
     def repelling(self) -> Iterator[NodeState]:
         """The nodes with pods that have an anti-affinity of their own."""
         yield from (state for name, state in self._index.repelling.items() if name not in self._changed)
-        yield from (state for state in self._changed.values() if state is not None and state.repelling)
+        yield from (state for state in self._changed.values() if state.repelling)
 
     def labelled(self, key: str) -> Mapping[str, str]:
         """The values of a label by the names of the nodes that have it."""
@@ -204,7 +200,7 @@ class Nodes(Mapping[str, "NodeState"]):
         if not self._changed:
             return values
         values = {name: value for name, value in values.items() if name not in self._changed}
-        own = ((name, state.facts.labels.get(key)) for name, state in self._changed.items() if state is not None)
+        own = ((name, state.facts.labels.get(key)) for name, state in self._changed.items())
         return values | {name: value for name, value in own if value is not None}
 
     def pods(self, selects: Callable[[PodLook], bool]) -> Mapping[str, int]:
@@ -218,7 +214,7 @@ class Nodes(Mapping[str, "NodeState"]):
                 if name not in self._changed:
                     counts[name] = counts.get(name, 0) + count
         for name, state in self._changed.items():
-            count = 0 if state is None else sum(selects(look_of(pod)) for pod in state.pods.values())
+            count = sum(selects(look_of(pod)) for pod in state.pods.values())
             if count:
                 counts[name] = count
         return counts

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from shared.api import names
@@ -14,11 +13,12 @@ from shared.core.card_choice import accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.emptied import EmptiedSearch
+from shared.core.exclusion_count import ExclusionCount
 from shared.core.filters import Exclusion, Filters
 from shared.core.holders import holders_of, unit_holders_of
-from shared.core.nearest import hardest, nearest_cards, nearest_node
+from shared.core.nearest import hardest, is_divisible, nearest_cards, nearest_node
 from shared.core.pods import Amounts
-from shared.core.refusal import Excluded, Holders, NoFit, Reason
+from shared.core.refusal import Holders, NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.special_cards import closing_reasons, is_memory_the_matter, only_partitions
 from shared.core.unit_nofit import (
@@ -28,9 +28,12 @@ from shared.core.unit_nofit import (
     nearest_units,
     scarce_units,
     size_unknown,
+    spread_over_parts,
+    units_beside,
     vendors_of_kinds,
     wanted_resource,
 )
+from shared.core.units import Units
 
 _PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
@@ -44,7 +47,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     """
     with_cards = sorted((state for state in snapshot if state.offers_anything), key=attrgetter("facts.name"))
     groups = group_alike(with_cards, demand, filters)
-    out = _Excluded()
+    out = ExclusionCount()
     lasting = [alike for alike in groups if _PASSING.issuperset(alike.exclusions)]
     usable = [alike for alike in groups if not out.count(alike, (*alike.exclusions, *_unsupported(alike, demand)))]
     can_wait = _would_fit_empty(lasting, demand, constraints)
@@ -59,6 +62,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable_nodes=_nodes(usable),
             excluded_nodes=out.nodes,
             excluded=out.facts(),
+            excluded_by_name=out.by_name(),
             found=_vendors(usable),
             can_wait=can_wait,
         )
@@ -75,7 +79,9 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
             usable_nodes=_nodes(right_vendor),
             excluded_nodes=out.nodes,
             excluded=out.facts(),
+            excluded_by_name=out.by_name(),
             found=_versions(right_vendor, demand),
+            versionless=_versionless(right_vendor, demand),
             can_wait=can_wait,
         )
     for alike in right_vendor:
@@ -84,7 +90,9 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     right_cards = [alike for alike in right_version if not out.count(alike, _without_its_choice(alike, demand))]
 
     able = [alike for alike in right_cards if not out.count(alike, _unable(alike, demand))]
-    open_nodes = [left for alike in able if (left := _opened(alike, demand, filters, out)) is not None]
+    beside = units_beside(able, demand)
+    opened = (_opened(alike, demand, filters, out, beside) for alike in able)
+    open_nodes = [alike for alike in opened if alike is not None]
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
     short = _shortage(open_nodes or able, open_nodes, able, demand, constraints.requests.get(names.MEMORY, 0))
     return replace(
@@ -92,6 +100,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         usable_nodes=_nodes(able),
         excluded_nodes=out.nodes,
         excluded=out.facts(),
+        excluded_by_name=out.by_name(),
         unsupported=bool(groups) and all(_unsupported(alike, demand) for alike in groups),
         undeclared=_undeclared(lasting, demand),
         partitions_only=bool(right_cards)
@@ -117,6 +126,10 @@ def _shortage(
 
     `own` are the bytes that the pod requests of its node's memory.
     """
+    spread = spread_over_parts(considered, demand)
+    if spread is not None:
+        count = spread.server_cards
+        return NoFit(Reason.INSUFFICIENT_GPU_COUNT, _asked(demand), count, unit=spread, resource=spread.resource)
     scarce = scarce_units(considered, demand)
     if scarce is not None:
         count = max(unit.count for unit in demand.units if unit.resource == scarce[0])
@@ -149,38 +162,8 @@ def _shortage(
         best_node=best_node if unit is None else None,
         unit=unit,
         resource=resource,
+        divisible=ask.count == 1 and is_divisible(with_shares, ask, demand),
     )
-
-
-@dataclass(slots=True)
-class _Excluded:
-    """Nodes that fell out, counted under every reason that each had."""
-
-    counts: Counter[Exclusion | str] = field(default_factory=Counter)
-    nodes: int = 0
-
-    def count(self, alike: Alike, reasons: Sequence[Exclusion | str]) -> bool:
-        """Counts nodes under `reasons`, each of which all of them have; tells whether there were any."""
-        for reason in reasons:
-            self.counts[reason] += len(alike.states)
-        if reasons:
-            self.nodes += len(alike.states)
-        return bool(reasons)
-
-    def count_one(self, reasons: Sequence[Exclusion | str]) -> bool:
-        """Counts a single node."""
-        for reason in reasons:
-            self.counts[reason] += 1
-        self.nodes += bool(reasons)
-        return bool(reasons)
-
-    def facts(self) -> tuple[Excluded, ...]:
-        """The reasons by number of nodes, the most frequent first."""
-        facts = [
-            Excluded(what.words(nodes) if isinstance(what, Exclusion) else f"{nodes} {what}", nodes)
-            for what, nodes in self.counts.items()
-        ]
-        return tuple(sorted(facts, key=lambda fact: (-fact.nodes, fact.words)))
 
 
 def _nodes(groups: Iterable[Alike]) -> int:
@@ -198,8 +181,11 @@ def _unable(alike: Alike, demand: Demand) -> Sequence[str]:
     return () if _gives_units(alike.example, demand) else only_partitions(alike.example, demand)
 
 
-def _opened(alike: Alike, demand: Demand, filters: Filters, out: _Excluded) -> Alike | None:
-    """Those of some nodes from which the pods there do not keep this one, if there are any; counts the others."""
+def _opened(alike: Alike, demand: Demand, filters: Filters, out: ExclusionCount, beside: Units) -> Alike | None:
+    """Those of some nodes from which the pods there do not keep this one, if there are any; counts the others.
+
+    `beside` are units that the pod needs on the node of its cards.
+    """
     gives_units = _gives_units(alike.example, demand)
     states: list[NodeState] = []
     for state in alike.states:
@@ -207,7 +193,10 @@ def _opened(alike: Alike, demand: Demand, filters: Filters, out: _Excluded) -> A
         if Exclusion.INSUFFICIENT_RESOURCE in reasons:
             others = [reason for reason in reasons if reason is not Exclusion.INSUFFICIENT_RESOURCE]
             reasons = [*others, *(f"short of {resource}" for resource in filters.other_shortages(state))]
-        if not out.count_one(reasons):
+        if beside:
+            short = (f"short of {resource}" for resource, count in beside if state.free_units(resource) < count)
+            reasons = [*reasons, *short]
+        if not out.count_one(state.name, reasons):
             states.append(state)
     return replace(alike, states=states) if states else None
 
@@ -266,6 +255,13 @@ def _versions(groups: Iterable[Alike], demand: Demand) -> tuple[str, ...]:
     known = [version for version in served if version is not None]
     newest = [f"{demand.accel.label} {spell(max(known))} at most"] if known else []
     return (*newest, *([f"no known {demand.accel.label} version"] if None in served else []))
+
+
+def _versionless(groups: Iterable[Alike], demand: Demand) -> str:
+    """The name of the runtime that is asked for, where none of the nodes tells its version; else empty."""
+    assert demand.accel is not None
+    runtime = demand.accel.runtime
+    return "" if any(runtime in dict(alike.example.inventory.accel) for alike in groups) else demand.accel.label
 
 
 def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:

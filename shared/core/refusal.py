@@ -12,6 +12,9 @@ from shared.core.invalid import InvalidRequest
 MOST_ATTEMPTS = 16
 """How many cards a refusal carries facts about, nearest first."""
 
+MOST_NAMED = 3
+"""How many excluded nodes a refusal names; more are only counted."""
+
 
 class Reason(StrEnum):
     """Why a pod has no place. Checked in this order; the first that holds is given."""
@@ -90,7 +93,8 @@ class UnitAttempt:
     """A vendor's resource on one node that was looked at: `need` units were asked, `free` of its `total` are free.
 
     `need_gb` is what each unit has to hold, None if any size would do, and `gb` what it holds, None if that is unknown.
-    `parts` says that a unit is a part of a card where cards of their own were asked.
+    `parts` says that a unit is a part of a card where cards of their own were asked, or taken for granted: by a model
+    server that spreads over `server_cards` of them.
     """
 
     node: str
@@ -101,6 +105,7 @@ class UnitAttempt:
     need_gb: int | None = None
     gb: int | None = None
     parts: bool = False
+    server_cards: int = 1
 
     @property
     def too_small(self) -> bool:
@@ -152,6 +157,14 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedNode:
+    """A node with cards that fell out, and why: `cordoned`, `AMD`."""
+
+    node: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RollingUpdate:
     """An update that waits for itself: `pod`, of an older revision of the workload, keeps the room that the new one
     needs, and goes only once the new one runs.
@@ -181,15 +194,17 @@ class NoFit:
     `asked` is the whole ask in words. `count` is the number of cards that one container needs, the one that the facts
     are about, and `every_container_alone` whether each would fit if the others were not. `usable_nodes` counts the
     nodes that were left when the reason was found, `found` is what they have instead (vendors, versions);
-    `excluded_nodes` counts the others that have cards. `unsupported` says that none of the cluster's cards is of a kind
-    that is placed, `partitions_only` that all that is left are partitions, which serve no such ask. `node_name` is the
-    pod's `spec.nodeName`, `misnamed` says that it names none of the nodes with cards, and `narrowed` that the pod's own
-    choice of types or UUIDs left no card. `undeclared` is a node the pod may use with cards of a size that nobody
-    tells, and `unlabelled` the label that would tell it of a vendor's units. `can_wait` says whether the ask would fit
-    once memory is freed, a card recovers or a node returns. `resource` is the vendor's resource that is short, where
-    that is nearer than any card, and `unit` the nearest offer of it.
-    `owned` says that a controller creates the pod again by itself, `update` that what is in the way is an older pod of
-    the same workload, `elsewhere` is a node that has room and that the pod keeps itself from.
+    `excluded_nodes` counts the others that have cards, and `excluded_by_name` are they, where they are few.
+    `unsupported` says that none of the cluster's cards is of a kind that is placed, `partitions_only` that all that is
+    left are partitions, which serve no such ask. `node_name` is the pod's `spec.nodeName`, `misnamed` says that it
+    names none of the nodes with cards, and `narrowed` that the pod's own choice of types or UUIDs left no card.
+    `undeclared` is a node the pod may use with cards of a size that nobody tells, and `unlabelled` the label that would
+    tell it of a vendor's units. `can_wait` says whether the ask would fit once memory is freed, a card recovers or a
+    node returns. `resource` is the vendor's resource that is short, where that is nearer than any card, and `unit` the
+    nearest offer of it. `versionless` is the runtime of which no usable node tells a version, and `divisible` says that
+    several free cards of one node would hold what is too large for one. `owned` says that a controller creates the pod
+    again by itself, `update` that what is in the way is an older pod of the same workload, `elsewhere` is a node that
+    has room and that the pod keeps itself from.
     """
 
     reason: Reason
@@ -201,6 +216,7 @@ class NoFit:
     usable_nodes: int = 0
     excluded_nodes: int = 0
     excluded: tuple[Excluded, ...] = ()
+    excluded_by_name: tuple[ExcludedNode, ...] = ()
     found: tuple[str, ...] = ()
     unsupported: bool = False
     undeclared: str | None = None
@@ -211,6 +227,8 @@ class NoFit:
     narrowed: bool = False
     unit: UnitAttempt | None = None
     resource: str = ""
+    versionless: str = ""
+    divisible: bool = False
     holders: Holders = Holders()
     can_wait: bool = False
     owned: bool = True

@@ -13,14 +13,11 @@ from dataclasses import dataclass, replace
 from shared.api import names
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.nodes import NodeFacts
 from shared.core.placement import find_place
 from shared.core.pods import PodFacts
 from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.tolerations import Toleration, TolerationOperator, untolerated
-
-_ANY_TAINT = (Toleration(operator=TolerationOperator.EXISTS),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +45,10 @@ def with_remedies(refusal: NoFit, snapshot: Snapshot, pod: PodFacts, demand: Dem
 
 
 def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Elsewhere | None:
-    """A node with room that the pod itself keeps away from. Nodes that are to take no pod at all do not count."""
-    free = replace(constraints, node_name=None, node_selector={}, node_affinity=None, tolerations=_ANY_TAINT)
-    left_out = dict.fromkeys(state.name for state in snapshot if _takes_nothing(state.facts))
-    found = find_place(snapshot.changed(left_out), demand, free)
+    """A node with room that the pod itself keeps away from, and that is in service."""
+    tolerations = (*constraints.tolerations, *_of_admins_taints(snapshot))
+    free = replace(constraints, node_name=None, node_selector={}, node_affinity=None, tolerations=tolerations)
+    found = find_place(snapshot, demand, free)
     if found is None:
         return None
     node = snapshot.nodes[found.node].facts
@@ -62,13 +59,18 @@ def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> 
         unnamed=constraints.node_name not in (None, node.name),
         unselected=not constraints.select(node),
     )
-    # A topology spread may be kept only because nodes that take no pod were left out: then none of these is in the way.
+    # What a pod selects also decides which nodes its topology spread counts: then none of these is in the way.
     return elsewhere if elsewhere.taint or elsewhere.unnamed or elsewhere.unselected else None
 
 
-def _takes_nothing(node: NodeFacts) -> bool:
-    """Whether a node is out of service: cordoned, or with a taint by which Kubernetes says that something is wrong."""
-    return node.unschedulable or any(taint.key.startswith(names.NODE_CONDITION_PREFIX) for taint in node.taints)
+def _of_admins_taints(snapshot: Snapshot) -> Iterator[Toleration]:
+    """Tolerations of every taint that somebody chose. Those by which Kubernetes says that a node is cordoned or in
+    trouble are to be respected.
+    """
+    keys = {taint.key for state in snapshot for taint in state.facts.taints}
+    for key in sorted(keys):
+        if not key.startswith(names.NODE_CONDITION_PREFIX):
+            yield Toleration(key, TolerationOperator.EXISTS)
 
 
 def _update(

@@ -17,7 +17,7 @@ from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
 from shared.core.unit_kinds import UnitKind
-from shared.core.units import is_partition, kinds_of, spread_units
+from shared.core.units import is_partition, kinds_of, spread_units, vendor_of
 from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
@@ -115,7 +115,13 @@ class NodeState:
         return NodeState.of(self.facts, replace(self.inventory, cards=cards))
 
     def free_units(self, resource: str) -> int:
-        """Units of a vendor's resource that no pod has and no reservation holds."""
+        """Units of a vendor's resource that no pod has and no reservation holds.
+
+        None where the admin has cordoned every card: of some the kubelet may take another, of all it cannot.
+        """
+        cards = [card for card in self.inventory.cards if card.vendor is vendor_of(resource)]
+        if self.inventory.kinds and cards and not any(card.healthy for card in cards):
+            return 0
         free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
         if self.cards_in_shares and not is_partition(resource):
             free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
@@ -161,9 +167,9 @@ class Snapshot:
     def __iter__(self) -> Iterator[NodeState]:
         return self.indexed.states()
 
-    def changed(self, changes: Mapping[str, NodeState | None]) -> Snapshot:
-        """The snapshot with some of its nodes in another state, or left out (None)."""
-        return replace(self, nodes=self.indexed.changed(changes)) if changes else self
+    def changed(self, states: Mapping[str, NodeState]) -> Snapshot:
+        """The snapshot with some of its nodes in another state."""
+        return replace(self, nodes=self.indexed.changed(states)) if states else self
 
 
 def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[int, int]:
@@ -171,7 +177,7 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
 
     A pod whose entry is in the ledger is counted once, at the larger of the two. Counting the union rather than the
     larger of two sums keeps an unconfirmed entry and an unrecorded pod from hiding behind each other (ADR 3). Of two
-    pods that carry one id the entry stands for the older.
+    pods of its namespace that carry its id an entry stands for the older; for one of another namespace it never does.
     """
     used: dict[int, int] = {}
     carriers: dict[str, PodFacts] = {}
@@ -179,7 +185,8 @@ def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[
         if not pod.shares:
             continue
         counted: PodFacts | None = pod
-        if pod.reservation is not None and pod.reservation in ledger:
+        entry = None if pod.reservation is None else ledger.get(pod.reservation)
+        if pod.reservation is not None and entry is not None and entry.namespace == pod.namespace:
             other = carriers.get(pod.reservation)
             older = pod if other is None else min(pod, other, key=lambda each: (each.created, each.key))
             carriers[pod.reservation], counted = older, (other if older is pod else pod)
@@ -212,8 +219,9 @@ def _requested(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dic
     if unseen:
         for pod in sorted(pods.values(), key=lambda pod: (pod.created, pod.key)):
             # Of two pods that carry one id the entry stands for the older.
-            held = unseen.pop(pod.reservation or "", {})
-            _add_beyond(requested, held, pod.requests)
+            reservation = pod.reservation or ""
+            if reservation in unseen and ledger[reservation].namespace == pod.namespace:
+                _add_beyond(requested, unseen.pop(reservation), pod.requests)
         for held in unseen.values():
             _add_beyond(requested, held, {})
     return requested

@@ -50,8 +50,10 @@ class SystemMemory:
         pools = [card for card in cards if card.is_pool and not card.onlined]
         if not pools and not onlined:
             return None
-        seen = {pod.reservation for pod in pods.values()}
-        unseen_mib = sum(entry.memory_mib for reservation, entry in ledger.items() if reservation not in seen)
+        seen = {(pod.reservation, pod.namespace) for pod in pods.values()}
+        unseen_mib = sum(
+            entry.memory_mib for reservation, entry in ledger.items() if (reservation, entry.namespace) not in seen
+        )
         return cls(
             allocatable=allocatable.get(names.MEMORY, 0),
             requested=requested.get(names.MEMORY, 0) + unseen_mib * BYTES_PER_MIB,

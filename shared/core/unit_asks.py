@@ -12,6 +12,7 @@ from shared.api import names
 from shared.core import quantity
 from shared.core.asks import MOST_ASKS, Ask
 from shared.core.containers import Container
+from shared.core.engines import cards_on_this_pod, read_engine
 from shared.core.invalid import InvalidRequest
 from shared.core.units import is_partition
 
@@ -24,12 +25,21 @@ MOST_KINDS = 8
 
 @dataclass(frozen=True, slots=True)
 class UnitAsk:
-    """`count` units of `resource` for one container, 0 if it shall have none of them."""
+    """`count` units of `resource` for one container, 0 if it shall have none of them.
+
+    `cards` are those over which the model server in the container spreads by its arguments, 1 if they tell of none.
+    """
 
     container: str
     resource: str
     count: int
     field: str
+    cards: int = 1
+
+    @property
+    def takes_parts_for_cards(self) -> bool:
+        """Whether its server would spread over units as if each were a card, which parts of cards are not."""
+        return self.count > 0 and self.cards > 1
 
     def __str__(self) -> str:
         return f"{self.count} {self.resource}"
@@ -66,6 +76,8 @@ def _contradiction(unit: UnitAsk, other: str) -> InvalidRequest:
 
 
 def _asks(container: Container) -> Iterator[UnitAsk]:
+    engine = read_engine(container)
+    cards = (cards_on_this_pod(engine) if engine else None) or 1
     for resource in sorted(container.limits.keys() | container.requests.keys()):
         if resource != names.NVIDIA_GPU_SHARED and not resource.startswith(names.NVIDIA_MIG_PREFIX):
             continue
@@ -90,7 +102,7 @@ def _asks(container: Container) -> Iterator[UnitAsk]:
             raise InvalidRequest(
                 field, limit, f"is of {resource}, which is no MIG profile", "write one such as nvidia.com/mig-1g.10gb"
             )
-        yield UnitAsk(container.name, resource, count, field)
+        yield UnitAsk(container.name, resource, count, field, cards)
 
 
 def _count(text: str, field: str) -> int:

@@ -29,6 +29,8 @@ class UnitShare:
 
 def choose_units(state: NodeState, demand: Demand) -> tuple[UnitShare, ...] | None:
     """Units of one node for every ask that is served by units there, or None where they are not free."""
+    if any(ask.takes_parts_for_cards for ask in demand.units):
+        return None
     given: list[UnitShare] = [UnitShare(ask.container, ask.resource, ask.count) for ask in demand.units]
     left = {kind.resource: state.free_units(kind.resource) for kind in state.kinds}
     if state.kinds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from shared.api import names
 from shared.core.alike import Alike
@@ -23,18 +24,36 @@ from shared.core.unit_choice import (
     serves,
 )
 from shared.core.unit_kinds import UnitKind
-from shared.core.units import is_partition, memory_label, vendor_of
+from shared.core.units import Units, is_partition, memory_label, vendor_of
 
 
 def scarce_units(groups: Sequence[Alike], demand: Demand) -> tuple[str, int] | None:
     """The resource, and the number of its units, that passes through and is free on no node; None if there is no such
     ask. Where all are free somewhere and no card is asked beside them, it is the first.
     """
-    wanted = effective_units(demand, (UnitShare(ask.container, ask.resource, ask.count) for ask in demand.units))
+    wanted = _passing(demand)
+    nowhere = _free_nowhere(groups, wanted)
+    return nowhere or (wanted[0] if wanted and not demand.asks else None)
+
+
+def units_beside(groups: Sequence[Alike], demand: Demand) -> Units:
+    """The units that pass through beside other asks, so that a node may have the one and lack the other. Empty where
+    some are free on no node, since nothing else matters then.
+    """
+    wanted = _passing(demand)
+    alone = len(wanted) == 1 and not demand.asks
+    return () if alone or _free_nowhere(groups, wanted) else wanted
+
+
+def _passing(demand: Demand) -> Units:
+    return effective_units(demand, (UnitShare(ask.container, ask.resource, ask.count) for ask in demand.units))
+
+
+def _free_nowhere(groups: Sequence[Alike], wanted: Units) -> tuple[str, int] | None:
     for resource, count in wanted:
         if all(state.free_units(resource) < count for alike in groups for state in alike.states):
             return resource, count
-    return wanted[0] if wanted and not demand.asks else None
+    return None
 
 
 def nearest_units(groups: Iterable[Alike], resource: str, need: int) -> UnitAttempt | None:
@@ -46,6 +65,20 @@ def nearest_units(groups: Iterable[Alike], resource: str, need: int) -> UnitAtte
         if (total := state.facts.allocatable.get(resource, 0))
     ]
     return min(attempts, key=_nearness, default=None)
+
+
+def spread_over_parts(groups: Iterable[Alike], demand: Demand) -> UnitAttempt | None:
+    """The node that comes nearest to units over which a server would spread as if they were cards; None if none would,
+    or none is offered.
+
+    It would not do however many are free: its ranks need cards of their own to speak with each other.
+    """
+    for ask in demand.units:
+        if ask.takes_parts_for_cards:
+            nearest = nearest_units(groups, ask.resource, ask.count)
+            if nearest is not None:
+                return replace(nearest, parts=True, server_cards=ask.cards)
+    return None
 
 
 def nearest_kind(groups: Iterable[Alike], ask: Ask, demand: Demand) -> UnitAttempt | None:

@@ -17,6 +17,8 @@ def unit_words(unit: UnitAttempt) -> str:
         return f"{node} advertises no {unit.resource} now"
     if unit.too_small:
         return f"the largest {unit.resource}, on {node}, has {unit.gb} GB and is {unit.need_gb_missing} GB too small"
+    if unit.server_cards > 1:
+        return f"{unit.resource} of {node} is a part of a card, and its server spreads over {unit.server_cards} cards"
     if unit.parts:
         return f"{unit.resource} of {node} is a part of a card, and two of them may lie on one card"
     return f"the best node, {node}, has {unit.free} of {unit.total} {unit.resource}{size} free"
@@ -37,6 +39,8 @@ def unit_outlook(unit: UnitAttempt) -> str:
     """Why a pod waits in vain for units."""
     if unit.too_small:
         return "Larger than any unit it may use, so waiting does not help."
+    if unit.server_cards > 1:
+        return "No server can spread over parts of cards, so waiting does not help."
     if unit.parts:
         return "Parts of cards do not become cards, so waiting does not help."
     if unit.need > unit.total:
@@ -54,6 +58,9 @@ def unit_advice(refusal: NoFit) -> str:
         )
     if unit is None:
         return f"ask for a resource that a node offers, or configure a node's device plugin to offer {resource}"
+    if unit.server_cards > 1:
+        one = "one slice" if is_partition(resource) else "one replica"
+        return f"run it on {one}, with its parallel sizes at 1, or ask for whole cards ({names.GPUS})"
     if unit.parts:
         return f"ask for one card ({names.GPUS}), or add a node that gives whole GPUs away"
     if unit.too_small:

@@ -82,7 +82,7 @@ class Cluster:
     def unseen(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
         """The entries of an owner for which no pod has been seen and which this process does not hold itself."""
         for reservation, located in self.entries_of(namespace, owner_hash):
-            if reservation not in self._carriers and reservation not in self._holds:
+            if reservation not in self._holds and not self.carriers(reservation, namespace):
                 yield reservation, located
 
     def entries_of(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
@@ -103,9 +103,10 @@ class Cluster:
             if pod is not None:
                 yield pod
 
-    def carriers(self, reservation: str) -> tuple[PodFacts, ...]:
-        """The live pods that carry an id, oldest first."""
-        pods = [pod for key in self._carriers.get(reservation, ()) if (pod := self.pod(key)) is not None]
+    def carriers(self, reservation: str, namespace: str) -> tuple[PodFacts, ...]:
+        """The live pods of the reservation's namespace that carry its id, oldest first; elsewhere the id is a copy."""
+        carrying = (self.pod(key) for key in self._carriers.get(reservation, ()))
+        pods = [pod for pod in carrying if pod is not None and pod.namespace == namespace]
         return tuple(sorted(pods, key=lambda pod: (pod.created, pod.key)))
 
     def pods_on(self, node: str) -> Mapping[str, PodFacts]:
@@ -185,7 +186,9 @@ class Cluster:
                 self._changed(old.node)
         if pod.reservation is not None:
             self._carriers.setdefault(pod.reservation, set()).add(pod.key)
-            self.release(pod.reservation)
+            held = self.pod(self.hold_key(pod.reservation))
+            if held is not None and held.namespace == pod.namespace:
+                self.release(pod.reservation)
         self._put_pod(pod)
         self._pod_changed(pod.key, pod.node)
 

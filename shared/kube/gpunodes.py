@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from shared.core.cards import MIB_PER_GB, Card, CardClass, Inventory, Vendor
 from shared.core.device_use import parse_slots
 from shared.core.ledger import Entry, Summary, decode_all
 from shared.core.unit_kinds import UnitKind
+from shared.core.units import is_partition, vendor_of
 
 EXCLUSIVE = "exclusive"
 FROM_LABELS = "labels"
@@ -66,17 +67,18 @@ def gpu_node(raw: Mapping[str, Any], *, exclusive: bool) -> GpuNode:
     mode = spec.get("mode")
     entries, broken = decode_all(status.get("reservations") or {})
     from_labels = status.get("source") == FROM_LABELS
+    cards = _cards(spec, status)
     return GpuNode(
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         inventory=Inventory(
-            cards=_cards(spec, status),
+            cards=cards,
             accel=_accel(status.get("accelVersions") or {}),
             injection=status.get("injection") or "env",
             exclusive=exclusive if mode is None else mode == EXCLUSIVE,
             pod_devices=_pod_devices(status.get("podDevices") or {}),
-            kinds=_kinds(status) if from_labels else (),
+            kinds=_kinds(status, cards) if from_labels else (),
             served_by_us=mode is not None and not from_labels,
         ),
         ledger=entries,
@@ -130,11 +132,18 @@ def _card(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> Card:
     )
 
 
-def _kinds(status: Mapping[str, Any]) -> tuple[UnitKind, ...]:
-    return tuple(
-        UnitKind(raw["resource"], raw.get("gb"), raw.get("perCard") or 1, bool(raw.get("partition")))
-        for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"]))
-    )
+def _kinds(status: Mapping[str, Any], cards: Sequence[Card]) -> tuple[UnitKind, ...]:
+    """The node's units, of which the admin's wishes for cards hold as well: the kubelet may take a unit of any card."""
+    return tuple(_kind(raw, cards) for raw in sorted(status.get("units") or (), key=lambda raw: str(raw["resource"])))
+
+
+def _kind(raw: Mapping[str, Any], cards: Sequence[Card]) -> UnitKind:
+    resource, gb, per_card = raw["resource"], raw.get("gb"), raw.get("perCard") or 1
+    partition = bool(raw.get("partition"))
+    budgets = [card.budget_gb // per_card for card in cards if card.vendor is vendor_of(resource) and card.memory_mib]
+    if budgets and not is_partition(resource) and not partition:
+        gb = min(budgets) if gb is None else min(gb, *budgets)
+    return UnitKind(resource, gb, per_card, partition)
 
 
 def _size_gb(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> int:

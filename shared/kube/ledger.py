@@ -104,7 +104,7 @@ class Ledger:
         """Ends an entry that another one on another node has replaced. Raises `ApiError`."""
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None and reservation in known.ledger:
-                if self._cluster.carriers(reservation):
+                if self._cluster.carriers(reservation, known.ledger[reservation].namespace):
                     return
                 try:
                     await self._write(known, {reservation: None})
@@ -189,7 +189,8 @@ class Ledger:
         """The node without what a wish replaces, or None if that is not there to be replaced any more."""
         if wish.replaces is None:
             return state
-        if wish.replaces not in state.ledger or self._cluster.carriers(wish.replaces):
+        replaced = state.ledger.get(wish.replaces)
+        if replaced is None or self._cluster.carriers(wish.replaces, replaced.namespace):
             return None
         return state.without_pod(self._cluster.hold_key(wish.replaces)).without_entry(wish.replaces)
 

@@ -45,13 +45,15 @@ class Player:
         await asyncio.sleep(float(step.get("afterSeconds") or 0))
         await self.settle(0.0)
         before = self.state()
+        answers: list[Answer] = []
+        missing: tuple[str, str] | None = None
         try:
             answers = (await ACTIONS[step["action"]](self, number, step)) or []
-        except AbsentError:
-            answers = []  # nothing to act on; whether there should be something is for the verdicts to say
+        except AbsentError as error:
+            missing = error.kind, error.name
         await self.settle(REST_S)
         slow = any(each["action"] == "slow-api-server" for each in steps_of(self.case["when"]))
-        return Result(step, before, self.state(), answers, virtual=slow)
+        return Result(step, before, self.state(), answers, virtual=slow, missing=missing)
 
     async def settle(self, seconds: float) -> None:
         """Delivers all events, binds what can be bound, and lets `seconds` pass."""

@@ -258,23 +258,31 @@ class Requests:
 
 @dataclass(slots=True)
 class _Timer:
-    """How long a request takes, by both clocks.
+    """How long a request takes, by three clocks.
 
-    The real one is the processor's: everything runs in one thread and what waits does so on the case's clock, so on a
-    machine that has nothing else to do it is the wall clock, and on a busy one it is not the others' work.
+    The processor's is for requests that are under way together: everything runs in one thread and what waits does so on
+    the case's clock, so on a machine that has nothing else to do it is the wall clock, and on a busy one it is not the
+    others' work. The wall clock is what the client of a single request looks at.
     """
 
+    started_wall: float
     started: float
     started_virtual: float
 
     @classmethod
     def start(cls) -> _Timer:
         """One that runs from now on."""
-        return cls(time.process_time(), time.monotonic())
+        return cls(time.perf_counter(), time.process_time(), time.monotonic())
 
     def answer(self, passage: Passage, before: Json) -> Answer:
         """The answer that has just come."""
-        return Answer.of(passage, before, time.process_time() - self.started, time.monotonic() - self.started_virtual)
+        return Answer.of(
+            passage,
+            before,
+            time.process_time() - self.started,
+            time.monotonic() - self.started_virtual,
+            time.perf_counter() - self.started_wall,
+        )
 
 
 def replica_of(step: Json, number: int) -> str | None:

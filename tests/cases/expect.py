@@ -45,6 +45,7 @@ def _judge(expect: Json, final: Json | None, played: Played, chart: Chart) -> li
     found = [*configuration.differences(expect.get("webhookConfig") or {}, chart)]
     own = {key: value for key, value in expect.items() if key not in _WHOLE_CASE | _PEOPLES}
     steps = expect.get("steps")
+    found += _nothing_to_act_on(own if steps is None else steps, played.results)
     if steps is None:
         found += _verdict(own, played.results, len(played.results))
         return [*found, *_final(final, played.final)]
@@ -55,6 +56,34 @@ def _judge(expect: Json, final: Json | None, played: Played, chart: Chart) -> li
         finals.append(passed if passed else list(_THE_CASES))
     found += _verdict(own, played.results, len(played.results))
     return [*found, *_any_final(finals, final, played.final)]
+
+
+def _nothing_to_act_on(verdicts: Json | Sequence[Json], results: Sequence[Result]) -> Differences:
+    """The steps that had no object to act on, although the step that was to make it had to succeed.
+
+    `verdicts` are those of all steps, or that of the last.
+    """
+    told = [*({} for _ in results[1:]), verdicts] if isinstance(verdicts, dict) else verdicts
+    for number, (result, verdict) in enumerate(zip(results, told, strict=True), 1):
+        if result.missing is None or "onlyIf" in verdict:
+            continue
+        kind, name = result.missing
+        makers = [
+            one for earlier, one in zip(results[: number - 1], told, strict=False) if _makes(earlier.step, kind, name)
+        ]
+        if not any(map(_may_be_refused, makers)):
+            yield f"step {number}: {result.step['action']}: there is no {kind} {name} to act on"
+
+
+def _makes(step: Json, kind: str, name: str) -> bool:
+    raw = step.get("object") or {}
+    created = step["action"].startswith("create") and raw.get("kind") == kind
+    return bool(created and raw["metadata"].get("name") == name)
+
+
+def _may_be_refused(verdict: Json) -> bool:
+    choices = (verdict, *(verdict.get("acceptable") or ()))
+    return "onlyIf" in verdict or any(each.get("allowed") is False for each in choices)
 
 
 def _step(verdict: Json, results: Sequence[Result], number: int) -> tuple[list[str], list[Json | None]]:
@@ -223,10 +252,12 @@ def _first_line_max(wanted: int, _verdict: Json, answer: Answer) -> Differences:
         yield f"firstLineMaxChars: expected at most {wanted}, got {got}"
 
 
-def _answered_within(key: str) -> _Check:
+def _answered_within(key: str, seconds: Callable[[Answer], float]) -> _Check:
+    """A check of the slowest answer of a step, by the case's clock where that is what counts, else by `seconds`."""
+
     def checked(wanted: float, _verdict: Json, results: Sequence[Result], number: int) -> Differences:
         result = results[number - 1]
-        got = max((one.waited_virtual_s if result.virtual else one.waited_s for one in result.answers), default=None)
+        got = max((one.waited_virtual_s if result.virtual else seconds(one) for one in result.answers), default=None)
         if got is None or got > wanted:
             yield f"{key}: expected at most {wanted} s, got {'no answer' if got is None else f'{got:.2f} s'}"
 
@@ -291,8 +322,12 @@ def _final(final: Json | None, state: State) -> Differences:
 def _used_gb(wanted: Json, state: State) -> Differences:
     for node, cards in wanted.items():
         got = {str(card.index): card.used_gb for card in state.used.get(node, ())}
+        summed = state.summed.get(node, {})
         for index, gb in cards.items():
             yield from _differs(f"usedGB: {node} card {index}", gb, got.get(str(index)))
+            stored = summed.get(int(index), got.get(str(index)))
+            if stored != got.get(str(index)):
+                yield f"usedGB: {node} card {index}: the product says {got[str(index)]}, the stored objects {stored}"
 
 
 def _used_by_uuid(wanted: Json, state: State) -> Differences:
@@ -336,8 +371,8 @@ VERDICT_KEYS: Final[dict[str, _Check]] = {
     "messageMust": _each_answer(_message_must),
     "messageMaxChars": _each_answer(_message_max),
     "firstLineMaxChars": _each_answer(_first_line_max),
-    "answeredWithinSeconds": _answered_within("answeredWithinSeconds"),
-    "maxLatencySeconds": _answered_within("maxLatencySeconds"),
+    "answeredWithinSeconds": _answered_within("answeredWithinSeconds", lambda answer: answer.waited_s),
+    "maxLatencySeconds": _answered_within("maxLatencySeconds", lambda answer: answer.worked_s),
     "patched": _each_answer(_patched),
     "sameCardAsStep": _same_card,
     "differentNodeFromStep": _different_node,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from shared.api import names
 from shared.core.snapshot import NodeState
 from shared.kube.cluster import Cluster
+from tests.cases import books
 from tests.cases.admission import Passage, Refusal
 from tests.fakes.objects import Json, copied
 
@@ -17,7 +18,8 @@ from tests.fakes.objects import Json, copied
 class Answer:
     """What a client was told. `before` is the object that our webhooks saw first, `after` what became of it.
 
-    `waited_s` is how long it took by the real clock (see `creates`), `waited_virtual_s` by the case's.
+    How long it took: `worked_s` by the processor's clock (see `creates`), `waited_s` by the wall's, `waited_virtual_s`
+    by the case's.
     """
 
     refusal: Refusal | None
@@ -25,8 +27,9 @@ class Answer:
     warnings: tuple[str, ...]
     before: Json
     after: Json
-    waited_s: float
+    worked_s: float
     waited_virtual_s: float
+    waited_s: float
 
     @property
     def allowed(self) -> bool:
@@ -34,7 +37,7 @@ class Answer:
         return self.refusal is None
 
     @classmethod
-    def of(cls, passage: Passage, before: Json, waited_s: float, waited_virtual_s: float) -> Answer:
+    def of(cls, passage: Passage, before: Json, worked_s: float, waited_virtual_s: float, waited_s: float) -> Answer:
         """The answer to a request as it stands now."""
         return cls(
             passage.refusal,
@@ -42,8 +45,9 @@ class Answer:
             tuple(passage.warnings),
             before,
             copied(passage.object),
-            waited_s,
+            worked_s,
             waited_virtual_s,
+            waited_s,
         )
 
 
@@ -58,7 +62,10 @@ class UsedCard:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The cluster at one moment. `bookings` are reservation ids, `booked_pods` the uids of the pods that carry them."""
+    """The cluster at one moment. `bookings` are reservation ids, `booked_pods` the uids of the pods that carry them.
+
+    `used` is what the product makes of the stored objects, `summed` what `books` does.
+    """
 
     capacity: Mapping[str, Mapping[str, str]]
     running_owners: frozenset[tuple[str, str, str]]
@@ -66,6 +73,7 @@ class State:
     bookings: frozenset[str]
     booked_pods: frozenset[str]
     used: Mapping[str, tuple[UsedCard, ...]]
+    summed: Mapping[str, Mapping[int, int]]
     events_written: int
 
     @property
@@ -76,13 +84,16 @@ class State:
 
 @dataclass(slots=True)
 class Result:
-    """A step that was played. `virtual` says that its times count by the case's clock."""
+    """A step that was played. `virtual` says that its times count by the case's clock, `missing` is the kind and name
+    of the object that it was to act on and that was not there.
+    """
 
     step: Json
     before: State
     after: State
     answers: list[Answer] = field(default_factory=list)
     virtual: bool = False
+    missing: tuple[str, str] | None = None
 
 
 class Objects(Protocol):
@@ -104,9 +115,10 @@ class Objects(Protocol):
 def state_of(world: Objects, cluster: Cluster, events_written: int) -> State:
     """What the product has written and what it makes of it, as `cluster` sees it through the product's watches."""
     pods = world.pods()
+    gpu_nodes = world.all(f"/apis/{names.API_VERSION}/gpunodes")
     bookings = {
         reservation: gpu_node["metadata"]["name"]
-        for gpu_node in world.all(f"/apis/{names.API_VERSION}/gpunodes")
+        for gpu_node in gpu_nodes
         for reservation in (gpu_node.get("status") or {}).get("reservations") or {}
     }
     live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}]
@@ -123,6 +135,7 @@ def state_of(world: Objects, cluster: Cluster, events_written: int) -> State:
         bookings=frozenset(bookings),
         booked_pods=frozenset({uid for reservation, uid in carriers.items() if reservation in bookings} | nobody),
         used={state.name: _used(state) for state in cluster.snapshot()},
+        summed=books.used_of(gpu_nodes, pods),
         events_written=events_written,
     )
 

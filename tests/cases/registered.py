@@ -10,10 +10,10 @@ from typing import Any
 
 import cel
 
-from tests.cases.scheduler import matches
 from tests.fakes.api import place_of
 from tests.fakes.objects import Json, ObjectStore
 from tests.fakes.selectors import Selector
+from tests.scheduler_model import is_met
 
 _UNSEEN = frozenset({"object", "oldObject", "options"})
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/"
@@ -145,7 +145,7 @@ def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
     """Whether a label selector, if there is one, selects these labels."""
     wanted = selector or {}
     return all(labels.get(key) == value for key, value in (wanted.get("matchLabels") or {}).items()) and all(
-        matches(each, labels) for each in wanted.get("matchExpressions") or ()
+        is_met(each, labels) for each in wanted.get("matchExpressions") or ()
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.fakes.objects import Json
+from tests.scheduler_model import is_met
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -61,26 +62,7 @@ def _term_matches(term: Json, node: Json) -> bool:
         return False
     labels = node["metadata"].get("labels") or {}
     named = {"metadata.name": node["metadata"]["name"]}
-    return all(matches(each, labels) for each in expressions) and all(matches(each, named) for each in fields)
-
-
-def matches(requirement: Json, labels: Mapping[str, str]) -> bool:
-    """Whether labels meet one requirement of a selector."""
-    key, values = requirement["key"], requirement.get("values") or []
-    match requirement["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case "Gt":
-            return key in labels and int(labels[key]) > int(values[0])
-        case "Lt":
-            return key in labels and int(labels[key]) < int(values[0])
-    raise ValueError(f"operator {requirement['operator']!r} of a selector")
+    return all(is_met(each, labels) for each in expressions) and all(is_met(each, named) for each in fields)
 
 
 def _named(term: Json) -> str | None:

@@ -33,6 +33,10 @@ _OLD_S: Final = 3600.0
 class AbsentError(LookupError):
     """An object that a step names is not there, as when the create that should have made it was refused."""
 
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f'{kind} "{name}" not found')
+        self.kind, self.name = kind, name
+
 
 class World:
     """The objects of a case. `agents` are those of the nodes, none where somebody else manages the cards."""
@@ -98,7 +102,7 @@ class World:
             name = (named.get("metadata") or named).get("name")
             if (named["kind"], name) not in self._spoken_of():
                 raise ValueError(f"{named['kind']} {name}: nothing in this case makes it")
-            raise AbsentError(f'{named["kind"]} "{name}" not found')
+            raise AbsentError(named["kind"], str(name))
         return stored
 
     def _spoken_of(self) -> set[tuple[str, str]]:

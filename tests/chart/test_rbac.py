@@ -93,10 +93,16 @@ def test_each_role_is_given_to_its_own_account_alone(chart: Rendered, component:
 
 def test_there_are_no_roles_besides(chart: Rendered) -> None:
     for kind in ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "ServiceAccount"):
-        assert [manifest["metadata"]["name"] for manifest in chart.all(kind)] == [
-            "placement-operator-controller",
-            "placement-operator-webhook",
-        ]
+        named = [manifest["metadata"]["name"] for manifest in chart.all(kind)]
+        viewers = ["placement-operator-view"] if kind == "ClusterRole" else []
+        assert named == ["placement-operator-controller", *viewers, "placement-operator-webhook"]
+
+
+def test_who_may_view_a_namespace_may_view_its_placements_and_change_none(chart: Rendered) -> None:
+    role = chart.one("ClusterRole", "placement-operator-view")
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    group = "placement.kamiwaza.ai"
+    assert _granted(role) == _listed({(group, "modelplacements"): READ, (group, "gpunodes"): READ})
 
 
 def test_owner_kinds_add_the_right_to_read_them_and_nothing_else(helm: Helm, chart: Rendered) -> None:

@@ -85,9 +85,9 @@ def _answer(world: RealWorld, step: Json) -> Answer:
     warnings = tuple(text for text in _warnings(reply) if text not in common)
     said: Json = json.loads(reply.body)
     if reply.status >= 400:
-        return Answer(_refusal(said), (), warnings, before, copied(before), waited, waited)
+        return Answer(_refusal(said), (), warnings, before, copied(before), waited, waited, waited)
     after = comparable(said)
-    return Answer(None, _changes(before, after), warnings, before, after, waited, waited)
+    return Answer(None, _changes(before, after), warnings, before, after, waited, waited, waited)
 
 
 def _object(world: RealWorld, step: Json, *, dry_run: bool) -> Json:

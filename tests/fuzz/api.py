@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import orjson
 
 from shared.kube.client import KubeClient, Listing, Params
 from shared.kube.credentials import Connection
 from shared.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from tests.fakes.api import merged
 from tests.fuzz import words
 from tests.fuzz.clusters import ClusterJson, shares_of, units_of
 from tests.fuzz.dice import Dice
@@ -68,7 +69,7 @@ class Api:
         await self._travel(path)
         target = path.removesuffix("/status")
         old = self._find(target)
-        new = cast(Json, _merged(old, orjson.loads(orjson.dumps(patch))))
+        new = cast(Json, merged(old, orjson.loads(orjson.dumps(patch))))
         if not target.startswith(_GPU_NODES):
             self._others[target] = new
             return new
@@ -228,16 +229,3 @@ class InProcessClient(KubeClient):
         namespace = path.split("/")[-2]
         found = await self._api.pods_with_label(namespace, (params or {})["labelSelector"])
         return Listing(tuple(found), "1")
-
-
-def _merged(old: Any, patch: Any) -> Any:
-    """JSON merge patch (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(old) if isinstance(old, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = _merged(result.get(key), value)
-    return result

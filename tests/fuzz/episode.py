@@ -151,14 +151,14 @@ class Episode:
     async def _admit(self, replica: Replica, pod: Json, namespace: str, **more: Any) -> None:
         """A CREATE through both webhooks, as the API server does it, with the laws about the two of them."""
         dice, dry_run = self._dice, bool(more.get("dryRun"))
-        running = list(self.cluster.pods.values()) if self._alone and dice.chance(0.5) else None
+        running = list(self.cluster.pods.values()) if self._alone else None
         answer = await self._ask(replica, "/mutate", pod, namespace, **more)
         if answer.final is None:
             return
         placed = answer.verdict == "placed"
         if placed:
             self._check_place(answer.final, namespace, dry_run=dry_run, running=running)
-        if dice.chance(0.15) and not (dry_run and placed):
+        if (placed or dice.chance(0.15)) and not (dry_run and placed):
             await self._review_again(answer.final, namespace, **more)
         if dice.chance(0.15):
             return

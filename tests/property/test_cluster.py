@@ -58,7 +58,7 @@ facts = st.builds(NodeFacts, st.sampled_from(NODES), labels=st.sampled_from([{},
 pods = st.builds(
     PodFacts,
     key=st.sampled_from(PODS),
-    namespace=st.just("models"),
+    namespace=st.sampled_from(["models", "other"]),
     name=st.just("pod"),
     node=st.sampled_from(NODES),
     bound=st.booleans(),
@@ -114,7 +114,9 @@ def upsert_pod(pod: PodFacts) -> Step:
     def step(cluster: Cluster, model: Model) -> None:
         cluster.pod_upserted(pod)
         model.pods[pod.key] = pod
-        model.holds.pop(pod.reservation or "", None)
+        held = model.holds.get(pod.reservation or "")
+        if held is not None and held.namespace == pod.namespace:
+            del model.holds[str(pod.reservation)]
 
     return step
 
@@ -189,7 +191,11 @@ def picture(cluster: Cluster) -> dict[str, Any]:
         "pods": {key: cluster.pod(key) for key in PODS},
         "placed": sorted(pod.key for pod in cluster.placed_pods()),
         "entries": {reservation: cluster.locate(reservation) for reservation in ALL_IDS},
-        "carriers": {reservation: cluster.carriers(reservation) for reservation in ALL_IDS},
+        "carriers": {
+            (reservation, namespace): cluster.carriers(reservation, namespace)
+            for reservation in ALL_IDS
+            for namespace in ("models", "other")
+        },
         "cards": dict(cluster.gpu_nodes()),
     }
 

@@ -88,7 +88,7 @@ def test_a_demand_holds_together(pod: Json) -> None:
     roles = {each.name: each.role for each in outcome.containers}
     asking = [ask.container for ask in demand.asks]
     event(f"asks: {len(asking)}")
-    assert asking
+    assert asking or demand.units
     assert len(set(asking)) == len(asking)
     assert not set(asking) & set(outcome.hidden)
     for ask in demand.asks:

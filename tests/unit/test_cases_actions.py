@@ -457,7 +457,7 @@ PLAYED: list[Any] = [
             {"action": "delete", "object": named()},
             {"action": "status-change", "object": named(), "status": {}},
         ],
-        [{"podGone": {"name": "a", "namespace": "models"}}],
+        [FULL, {}, {"podGone": {"name": "a", "namespace": "models"}}],
         {},
         {},
         id="nothing happens to a pod that was refused",
@@ -503,6 +503,32 @@ def test_what_an_action_does(steps: list[Json], verdicts: list[Json], final: Jso
     assert found(case, *verdicts, final=final) == []
     if "wrong" in more:
         assert found(case, more["wrong"])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "passes"),
+    [
+        ({}, {}, False),
+        (IN, {}, False),
+        ({"reason": "insufficient_capacity"}, {}, False),
+        (FULL, {}, True),
+        ({"allowed": True, "acceptable": [FULL]}, {}, True),
+        ({"allowed": True, "acceptable": [IN]}, {}, False),
+        ({}, {"onlyIf": {"step": 1, "allowed": True}}, True),
+    ],
+)
+def test_a_step_needs_an_object_to_act_on_unless_its_create_may_be_refused(
+    first: Json, then: Json, *, passes: bool
+) -> None:
+    case = a_case(creates(gb=30), {"action": "delete", "object": named()})
+    told = found(case, first, then)
+    assert ("step 2: delete: there is no Pod a to act on" not in told) is passes, told
+
+
+def test_a_step_on_an_object_that_an_earlier_one_removed_fails() -> None:
+    removed = {"action": "force-delete", "object": named()}
+    case = a_case(creates(), removed, {"action": "delete", "object": named()}, creates("b"))
+    assert found(case, IN) == ["step 3: delete: there is no Pod a to act on"]
 
 
 def test_every_action_that_is_described_is_known() -> None:

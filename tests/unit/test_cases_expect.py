@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -136,6 +137,15 @@ def test_every_key_is_in_the_table_or_needs_a_product_part_of_its_own() -> None:
     assert {next(iter(right)) for _, key, right, _ in VERDICTS if key == "affinity" and isinstance(right, dict)} == set(
         AFFINITY_KEYS
     )
+
+
+def test_a_client_waits_by_the_wall_clock_and_a_burst_works_by_the_processors() -> None:
+    case, play = CASES["placed"], outcome("placed")
+    (result,) = play.results
+    slow = replace(result, answers=[replace(result.answers[0], waited_s=9.0, worked_s=3.0)])
+    for key, passes in (("answeredWithinSeconds", False), ("maxLatencySeconds", True)):
+        found = differences({**case, "expect": {key: 8}}, replace(play, results=(slow,)), chart())
+        assert (not found) is passes, found
 
 
 def test_a_wrong_answer_of_the_parser_fails() -> None:

@@ -94,7 +94,7 @@ def test_a_pod_that_is_bound_elsewhere_than_pinned_moves(cluster: Cluster) -> No
     cluster.pod_upserted(pod("one", node="node-b", reservation=ID))
     assert free(cluster) == (16, 16)
     assert list(cluster.pods_on("node-b")) == ["uid-models-one"]
-    assert [each.node for each in cluster.carriers(ID)] == ["node-b"]
+    assert [each.node for each in cluster.carriers(ID, "models")] == ["node-b"]
 
 
 def test_a_node_that_a_pod_leaves_is_told_of_as_well_as_the_one_it_goes_to(cluster: Cluster) -> None:
@@ -130,10 +130,20 @@ def test_a_node_without_cards_has_none_to_give(cluster: Cluster) -> None:
 def test_the_carriers_of_an_id_are_told_oldest_first(cluster: Cluster) -> None:
     cluster.pod_upserted(pod("young", reservation=ID, created="2026-11-30T10:00:01Z"))
     cluster.pod_upserted(pod("old", reservation=ID, created="2026-11-30T10:00:00Z"))
-    assert [each.name for each in cluster.carriers(ID)] == ["old", "young"]
+    assert [each.name for each in cluster.carriers(ID, "models")] == ["old", "young"]
     cluster.pod_deleted("uid-models-old")
     cluster.pod_deleted("uid-models-young")
-    assert cluster.carriers(ID) == ()
+    assert cluster.carriers(ID, "models") == ()
+
+
+def test_a_pod_of_another_namespace_is_no_carrier_and_ends_no_hold(cluster: Cluster) -> None:
+    cluster.hold(ID, pod("promised"))
+    cluster.pod_upserted(replace(pod("copy", reservation=ID), key="uid-copy", namespace="other"))
+    assert cluster.carriers(ID, "models") == ()
+    assert [each.name for each in cluster.carriers(ID, "other")] == ["copy"]
+    assert cluster.is_held(ID)
+    cluster.pod_upserted(pod("promised", reservation=ID))
+    assert not cluster.is_held(ID)
 
 
 def test_a_hold_counts_until_it_is_released(cluster: Cluster) -> None:

@@ -127,11 +127,20 @@ def test_two_vendors_in_one_pod_are_refused(pod: PodBuilder, field: str, value: 
     assert (refused.field, refused.value, refused.problem) == (field, value, problem)
 
 
-@pytest.mark.parametrize("value", ["NVIDIA", "apple", ""])
-def test_an_unknown_vendor_is_refused_with_those_we_know(value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "fix"),
+    [
+        ("NVIDIA", "write nvidia"),
+        (" Amd", "write amd"),
+        ("apple", "write nvidia or amd"),
+        ("Intel", "write nvidia or amd"),
+        ("", "write nvidia or amd"),
+    ],
+)
+def test_an_unknown_vendor_is_refused_with_the_one_that_is_meant_or_those_that_are_placed(value: str, fix: str) -> None:
     refused = refusal_of(a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/vendor", value))
     assert (refused.field, refused.value) == ("metadata.annotations[kamiwaza.ai/vendor]", value)
-    assert refused.fix == "write nvidia or amd or intel"
+    assert refused.fix == fix
 
 
 def test_the_accelerator_version_is_read() -> None:
@@ -205,7 +214,30 @@ def test_seeing_devices_without_an_ask_is_refused(value: str) -> None:
     refused = refusal_of(a_pod().container("sneak", **seeing(value)))
     assert (refused.field, refused.value) == (f"containers[sneak].env[{DEVICES}]", value)
     assert refused.problem == "would show cards that nothing is booked on"
-    assert refused.fix == f"ask for memory with the annotation {VRAM} and remove the variable"
+    assert refused.fix == (
+        f"ask for its memory with the annotation {VRAM}.sneak and remove the variable, or set it to void to see no card"
+    )
+
+
+def test_the_only_container_that_sees_devices_without_an_ask_is_told_the_amount_of_the_pod() -> None:
+    pod = a_pod()
+    raw = pod.raw()
+    raw["spec"]["containers"][0].update(seeing("all"))
+    with pytest.raises(InvalidRequest) as refused:
+        read_pod(raw)
+    assert refused.value.fix == f"ask for memory with the annotation {VRAM} and remove the variable"
+
+
+@pytest.mark.parametrize("cured", ["own-amount", "void"])
+def test_a_monitor_beside_a_served_container_is_placed_once_it_does_as_it_was_told(cured: str) -> None:
+    pod = a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/container", "main")
+    assert f"{VRAM}.monitor" in refusal_of(pod.container("monitor", **seeing("all"))).fix
+    pod = a_pod().annotated(VRAM, "6").annotated("kamiwaza.ai/container", "main")
+    if cured == "void":
+        pod.container("monitor", **seeing("void"))
+    else:
+        pod.annotated(f"{VRAM}.monitor", "1").container("monitor")
+    assert [ask.container for ask in demand_of(pod).asks] == (["main"] if cured == "void" else ["main", "monitor"])
 
 
 def test_devices_named_in_a_config_map_are_refused_as_well() -> None:

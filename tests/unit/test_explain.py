@@ -74,6 +74,7 @@ ONE_NODE = [
         a_pod().on("nope"),
         "insufficient_capacity: needs 6 GB on one card; spec.nodeName is nope, which is no node with cards; 2 nodes "
         "are excluded: not named by spec.nodeName.\n"
+        "Excluded: node-a (not named by spec.nodeName), node-b (not named by spec.nodeName).\n"
         "Waiting does not help. Remove spec.nodeName or name a node with cards.",
         id="a-node-name-that-no-node-with-cards-has",
     ),
@@ -83,6 +84,7 @@ ONE_NODE = [
         a_pod().on("node-a"),
         "insufficient_capacity: needs 6 GB on one card; node-a, the node of spec.nodeName, is not left; 2 nodes are "
         "excluded: 1 cordoned, 1 not named by spec.nodeName.\n"
+        "Excluded: node-a (cordoned), node-b (not named by spec.nodeName).\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, bring an "
         "excluded node back, or add a node that it may use.",
         id="a-node-name-of-a-cordoned-node",
@@ -93,6 +95,7 @@ ONE_NODE = [
         a_pod().requesting({"example.com/hca": "1"}),
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 80 of 80 GB free, but its "
         "node cannot take the pod; 1 node is excluded: short of example.com/hca.\n"
+        "Excluded: node-a (short of example.com/hca).\n"
         "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
         id="a-resource-that-no-node-offers",
     ),
@@ -122,6 +125,7 @@ ONE_NODE = [
         demand(ask(6)),
         ANY,
         "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: Intel.\n"
+        "Excluded: node-a (Intel).\n"
         "Waiting does not help. Add a node with a card that this version places.",
         id="only-cards-that-are-not-placed",
     ),
@@ -151,6 +155,7 @@ ONE_NODE = [
         CPU,
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
         "node cannot take the pod; 1 node is excluded: short of cpu.\n"
+        "Excluded: node-a (short of cpu).\n"
         "It is placed by itself as soon as a node with room can take it. To be placed sooner, free what its nodes "
         "lack, or add a node.",
         id="cpu-in-use",
@@ -161,6 +166,7 @@ ONE_NODE = [
         CPU,
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
         "node cannot take the pod; 1 node is excluded: short of cpu.\n"
+        "Excluded: node-a (short of cpu).\n"
         "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
         id="more-cpu-than-there-is",
     ),
@@ -169,6 +175,7 @@ ONE_NODE = [
         demand(ask(6)),
         ANY,
         "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: cordoned.\n"
+        "Excluded: node-a (cordoned).\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, bring an "
         "excluded node back, or add a node that it may use.",
         id="cordoned",
@@ -179,6 +186,7 @@ ONE_NODE = [
         a_pod().selecting(zone="b"),
         "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: not selected "
         "by nodeSelector or node affinity.\n"
+        "Excluded: node-a (not selected by nodeSelector or node affinity).\n"
         "Waiting does not help. Let the pod tolerate and select an excluded node, or add a node that it may use.",
         id="not-selected",
     ),
@@ -244,6 +252,7 @@ ONE_NODE = [
         ANY,
         "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on 2 of its 2 cards, "
         "but cannot take the pod; 1 node is excluded: without a free pod slot.\n"
+        "Excluded: node-a (without a free pod slot).\n"
         "It is placed by itself as soon as a node with room can take it. To be placed sooner, free what its nodes "
         "lack, or add a node.",
         id="enough-cards-on-a-node-that-is-closed",
@@ -267,6 +276,78 @@ ONE_NODE = [
         "(kamiwaza.ai/accel-version).",
         id="version",
     ),
+    pytest.param(
+        [node("node-a", cards(80, 80, 80, 80))],
+        demand(ask(90, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 90 GB on each of 2 cards; the best card, gpu-0 of node-a, has 80 GB in all and "
+        "is 10 GB too small.\n"
+        "Larger than any card it may use, so waiting does not help. Ask for less on each (kamiwaza.ai/vram-gb), or add "
+        "a node with larger cards.",
+        id="several-cards-that-are-too-small",
+    ),
+    pytest.param(
+        [node("node-a", cards(80, 80), pods=[holder("chat", {0: 60, 1: 60})])],
+        demand(ask(25, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 25 GB on each of 2 cards; the best card, gpu-0 of node-a, has 20 of 80 GB free "
+        "and is 5 GB short.\n"
+        "Held on gpu-0 of node-a: 60 GB by chat.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, ask for less on each "
+        "(kamiwaza.ai/vram-gb), or free cards of one node.",
+        id="several-cards-of-which-none-has-room",
+    ),
+    pytest.param(
+        [node("node-a", cards(80), pods=[holder("chat", {0: 60})])],
+        demand(ask(25, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 25 GB on each of 2 cards; the best card, gpu-0 of node-a, has 20 of 80 GB free "
+        "and is 5 GB short.\n"
+        "Held on gpu-0 of node-a: 60 GB by chat.\n"
+        "No node it may use has that many such cards, so waiting does not help. Ask for fewer cards "
+        "(kamiwaza.ai/gpus) and for less on each (kamiwaza.ai/vram-gb), or add a node with more of them.",
+        id="too-few-cards-of-which-none-has-room",
+    ),
+    pytest.param(
+        [node("node-a", [card(0, 80, healthy=False), card(1, 80, healthy=False)])],
+        demand(ask(25, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 25 GB on each of 2 cards; the best card, gpu-0 of node-a, is unhealthy or "
+        "cordoned (80 GB).\n"
+        "It is placed by itself as soon as a card that would do is in service again. To be placed sooner, bring those "
+        "cards back, or add a node with more of them.",
+        id="several-cards-out-of-service",
+    ),
+    pytest.param(
+        [node("node-a", cards(24, 24), exclusive=True, ledger={"r": entry({0: 24, 1: 24})})],
+        demand(ask(6, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 6 GB on each of 2 cards; the best card, gpu-0 of node-a, has 0 of 24 GB free "
+        "and is only given away whole.\n"
+        "Held on gpu-0 of node-a: 24 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, free cards of one node.",
+        id="several-cards-that-are-given-away-whole",
+    ),
+    pytest.param(
+        [node("node-a", cards(24, 24), pods=[holder("chat", {0: 20})])],
+        demand(ask(30)),
+        ANY,
+        "insufficient_capacity: needs 30 GB on one card; the best card, gpu-0 of node-a, has 24 GB in all and is 6 GB "
+        "too small.\n"
+        "Larger than any card it may use, so waiting does not help. Ask for less (kamiwaza.ai/vram-gb), or add a "
+        "larger card.",
+        id="too-large-and-together-too-full",
+    ),
+    pytest.param(
+        [node("node-a", cards(16), accel={}), node("node-b", cards(16, vendor=Vendor.AMD))],
+        demand(ask(6), vendor=Vendor.AMD, accel="rocm>=6.0"),
+        ANY,
+        "accel_version_unmet: needs 6 GB on one AMD card with ROCm 6.0 or newer; the only node it may use has no known "
+        "ROCm version; 1 node is excluded: NVIDIA.\n"
+        "Excluded: node-a (NVIDIA).\n"
+        "Waiting does not help. Let a node tell its ROCm version (status.accelVersions of its GPUNode).",
+        id="no-version",
+    ),
 ]
 
 THREE_NODES = [
@@ -281,6 +362,7 @@ THREE_NODES = [
         ANY,
         "insufficient_capacity: needs 6 GB on one NVIDIA card; the best card, gpu-0 of node-a, has 4 of 16 GB free and "
         "is 2 GB short; 3 nodes are excluded: 1 AMD, 1 cordoned, 1 untolerated taint.\n"
+        "Excluded: node-b (cordoned), node-c (untolerated taint), node-d (AMD).\n"
         "Held on gpu-0 of node-a: 6 GB by chat, 6 GB by 1 pod in another namespace.\n"
         f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_LESS}",
         id="full",
@@ -291,8 +373,9 @@ THREE_NODES = [
         ANY,
         "insufficient_capacity: needs 40 GB on one card; the best card, gpu-0 of node-a, has 16 GB in all and is 24 GB "
         "too small; 1 node is excluded: cordoned.\n"
+        "Excluded: node-b (cordoned).\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, ask for less "
-        "(kamiwaza.ai/vram-gb), split it over several cards (kamiwaza.ai/gpus), or add a larger card.",
+        "(kamiwaza.ai/vram-gb), or add a larger card.",
         id="too-large-for-the-node-that-is-left",
     ),
     pytest.param(
@@ -305,6 +388,7 @@ THREE_NODES = [
         ANY,
         "insufficient_gpu_count: needs 8 GB on each of 3 NVIDIA cards; the best node, node-a, has room on 1 of its 3 "
         "cards; 1 node is excluded: not ready.\n"
+        "Excluded: node-c (not ready).\n"
         "Held on gpu-0 of node-a: 12 GB by 1 pod in another namespace.\n"
         f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_FEWER} free cards of "
         "one node.",
@@ -316,6 +400,7 @@ THREE_NODES = [
         ANY,
         "insufficient_gpu_count: needs 8 GB on each of 2 cards; the best node, node-a, has room on its only card; 1 "
         "node is excluded: cordoned.\n"
+        "Excluded: node-b (cordoned).\n"
         f"It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, {ASK_FEWER} "
         "free cards of one node.",
         id="the-node-with-enough-cards-is-away",
@@ -330,6 +415,7 @@ THREE_NODES = [
         ANY,
         "vendor_mismatch: needs 6 GB on one NVIDIA card; the only node it may use has AMD cards; 2 nodes are excluded: "
         "1 Intel, 1 cordoned.\n"
+        "Excluded: node-b (Intel), node-c (cordoned).\n"
         "It is placed by itself as soon as an excluded node that suits it is back. To be placed sooner, use an image "
         "for the cards that are there and ask for those (kamiwaza.ai/vendor), or add a node with the cards it needs.",
         id="vendor",
@@ -344,6 +430,7 @@ THREE_NODES = [
         ANY,
         "accel_version_unmet: needs 6 GB on one NVIDIA card with CUDA 13.0; the 2 nodes it may use have CUDA 12.2 at "
         "most or no known CUDA version; 1 node is excluded: AMD.\n"
+        "Excluded: node-c (AMD).\n"
         "Waiting does not help. Update a node's driver, or use an image for an older version and say so "
         "(kamiwaza.ai/accel-version).",
         id="version",
@@ -400,12 +487,12 @@ def _one_of_thousands(number: int) -> NodeState:
         ),
         pytest.param(
             demand(ask(40, 2), vendor=NVIDIA),
-            f"insufficient_gpu_count: needs 40 GB on each of 2 NVIDIA cards; the best node, 0000.{LONG_NAME}, has room "
-            "on none of its 8 cards; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, 1000 not ready, ...\n"
-            "Further exclusions: 1000 not selected by nodeSelector or node affinity.\n"
+            f"insufficient_gpu_count: needs 40 GB on each of 2 NVIDIA cards; the best card, gpu-0 of 0000.{LONG_NAME}, "
+            "has 10 of 80 GB free and is 30 GB short; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, ...\n"
+            "Further exclusions: 1000 not ready, 1000 not selected by nodeSelector or node affinity.\n"
             f"Held on gpu-0 of 0000.{LONG_NAME}: 70 GB by 1 pod in another namespace.\n"
-            f"Full now: it is placed by itself as soon as there is room. To be placed sooner, {ASK_FEWER} free cards "
-            "of one node.",
+            f"Full now: it is placed by itself as soon as there is room. To be placed sooner, ask for less on "
+            "each (kamiwaza.ai/vram-gb), or free cards of one node.",
             id="too-few-free-cards",
         ),
         pytest.param(
@@ -414,8 +501,8 @@ def _one_of_thousands(number: int) -> NodeState:
             f"0000.{LONG_NAME}, has 80 GB in all and is 320 GB too small; 4000 nodes are excluded: 1000 AMD, "
             "1000 cordoned, ...\n"
             "Further exclusions: 1000 not ready, 1000 not selected by nodeSelector or node affinity.\n"
-            "Larger than any card it may use, so waiting does not help. Ask for less (kamiwaza.ai/vram-gb), split it "
-            "over several cards (kamiwaza.ai/gpus), or add a larger card.",
+            "Larger than any card it may use, so waiting does not help. Ask for less (kamiwaza.ai/vram-gb), or add a "
+            "larger card.",
             id="too-large",
         ),
         pytest.param(
@@ -431,8 +518,8 @@ def _one_of_thousands(number: int) -> NodeState:
             "accel_version_unmet: needs 4 GB on one NVIDIA card with CUDA 12.4 or newer; the 1000 nodes it may use "
             "have no known CUDA version; 4000 nodes are excluded: 1000 AMD, 1000 cordoned, 1000 not ready, ...\n"
             "Further exclusions: 1000 not selected by nodeSelector or node affinity.\n"
-            "Waiting does not help. Update a node's driver, or use an image for an older version and say so "
-            "(kamiwaza.ai/accel-version).",
+            "Waiting does not help. Let a node tell its CUDA version (the label nvidia.com/cuda.runtime-version.full "
+            "or status.accelVersions of its GPUNode).",
             id="version",
         ),
     ],

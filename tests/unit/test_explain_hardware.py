@@ -115,8 +115,9 @@ CASES = [
         a_pod(),
         "insufficient_gpu_count: needs 36 GB on each of 2 cards; no node with cards is left; 1 node is excluded: with "
         "MIG partitions only.\n"
-        "Waiting does not help. Ask for the GB of one partition (kamiwaza.ai/vram-gb), or add a node with a card that "
-        "has none.",
+        "Excluded: dgx (with MIG partitions only).\n"
+        "Waiting does not help. Ask for one card (kamiwaza.ai/gpus) with the GB of one partition "
+        "(kamiwaza.ai/vram-gb), since partitions are never joined, or add a node with cards that have none.",
         id="partitions-are-not-cards",
     ),
     pytest.param(
@@ -154,6 +155,7 @@ CASES = [
         a_pod(),
         "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: with GPUs of "
         "unknown size (no label nvidia.com/gpu.memory).\n"
+        "Excluded: aks (with GPUs of unknown size (no label nvidia.com/gpu.memory)).\n"
         "Waiting does not help. Have a node labelled nvidia.com/gpu.memory (MiB), ask for whole GPUs without an "
         "amount, or add a node.",
         id="units-of-unknown-size",
@@ -173,6 +175,7 @@ CASES = [
         a_pod(),
         "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 2 nodes are excluded: with cards "
         "of unknown size.\n"
+        "Excluded: a (with cards of unknown size), b (with cards of unknown size).\n"
         "Waiting does not help. Declare the size of its cards, or add a node with a card that this version places.\n"
         "a has cards of unknown size: declare it in spec.cards[].vramGB of GPUNode a.",
         id="cards-of-unknown-size",
@@ -183,8 +186,8 @@ CASES = [
         a_pod(),
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of a, has 4 GB in all and is 2 GB too "
         "small; 1 node is excluded: with cards of unknown size.\n"
-        f"Larger than any card it may use, so waiting does not help. {LESS.capitalize()}, split it over several cards "
-        "(kamiwaza.ai/gpus), or add a larger card.\n"
+        "Excluded: b (with cards of unknown size).\n"
+        f"Larger than any card it may use, so waiting does not help. {LESS.capitalize()}, or add a larger card.\n"
         "b has cards of unknown size: declare it in spec.cards[].vramGB of GPUNode b.",
         id="a-small-card-and-one-of-unknown-size",
     ),
@@ -194,6 +197,7 @@ CASES = [
         a_pod(),
         "insufficient_capacity: needs 6 GB on one card; no node with cards is left; 1 node is excluded: with display "
         "adapters only.\n"
+        "Excluded: a (with display adapters only).\n"
         "Waiting does not help. Add a node with a card that this version places.",
         id="a-display-adapter",
     ),
@@ -203,6 +207,7 @@ CASES = [
         a_pod(),
         "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of a, has 0 of 24 GB free and is 6 GB "
         "short; 1 node is excluded: where a pod of another device plugin holds a card that is not known yet.\n"
+        "Excluded: a (where a pod of another device plugin holds a card that is not known yet).\n"
         "Held on gpu-0 of a: 24 GB by 1 pod in another namespace.\n"
         f"{USUAL}",
         id="a-card-that-another-plugin-gave-away",

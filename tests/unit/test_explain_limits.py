@@ -70,7 +70,15 @@ class TestLimits:
         first, second, *_ = explain(refusal(states, demand(*asks))).splitlines()
         assert "8 GB on one card and 8 GB on one..." in first
         assert first.endswith(", has 8 of 8 GB free, but not for all containers at once; 1 node is excluded.")
-        assert second == "Excluded: 1 cordoned."
+        assert second == "Excluded: z (cordoned)."
+
+    def test_excluded_nodes_are_named_where_they_are_few_and_counted_where_they_are_many(self) -> None:
+        names = [f"{'n' * 60}{number}" for number in range(4)]
+        away = [node(name, cards(8), a_node(name).cordoned().tainted("x")) for name in names]
+        few = explain(refusal([*away[:2], node("a", cards(4))], demand(ask(6)))).splitlines()
+        shown = f"{'n' * 47}... (cordoned, untolerated taint)"
+        assert few[1] == f"Excluded: {shown}, {shown}."
+        assert "Excluded" not in explain(refusal([*away, node("a", cards(4))], demand(ask(6))))
 
 
 class TestInvalid:
@@ -150,8 +158,8 @@ def test_with_everything_to_be_said_at_once_what_to_do_comes_before_the_facts() 
     first, *lines = explain(refused).splitlines()
     assert len(first) < 240
     assert len(explain(refused)) < 900
-    assert [line.partition(" ")[0] for line in lines] == ["Full", "Node", "This"]
-    assert lines[-1].endswith("maxSurge 0 with maxUnavailable 1.")
+    assert [line.partition(" ")[0] for line in lines] == ["This", "Full", "Node"]
+    assert lines[0].endswith("maxSurge 0 with maxUnavailable 1.")
     listed = causes(refused)
     assert len(listed) == 16
     assert all(len(cause.message) <= 239 for cause in listed)

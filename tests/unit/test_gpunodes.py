@@ -9,6 +9,8 @@ import pytest
 
 from shared.core.cards import Card, CardClass, Vendor
 from shared.core.ledger import summarise
+from shared.core.nodes import NodeFacts
+from shared.core.snapshot import NodeState
 from shared.kube.gpunodes import gpu_node, summary_json
 from tests.unit.core_builders import cards, entry
 
@@ -150,3 +152,47 @@ def test_the_sums_are_written_in_the_form_they_are_read_in() -> None:
         "cards": "0: 6/16, 1: 0/24",
     }
     assert _read(summary=summary).summary == summary
+
+
+def _labelled(wishes: list[dict[str, Any]], **unit: Any) -> dict[str, Any]:
+    """A node of two cards that a vendor's plugin gives away, as the controller publishes it."""
+    raw = _raw({"cards": wishes})
+    (card,) = raw["status"]["cards"]
+    raw["status"] |= {
+        "source": "labels",
+        "cards": [card, {**card, "index": 1, "uuid": "GPU-2"}],
+        "units": [{"resource": "nvidia.com/gpu", "gb": 16, "perCard": 1, "partition": False, **unit}],
+    }
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("wishes", "unit", "gb"),
+    [
+        pytest.param([], {}, 16, id="as-labelled"),
+        pytest.param([{"index": 1, "headroomGB": 6}], {}, 10, id="any-card-may-be-given-so-the-smaller-counts"),
+        pytest.param([{"index": 0, "headroomGB": 8}], {"gb": 4, "perCard": 4}, 2, id="headroom-is-shared-by-replicas"),
+        pytest.param([{"index": 0, "headroomGB": 8}], {"resource": "nvidia.com/mig-1g.5gb", "gb": 4}, 4, id="slices"),
+    ],
+)
+def test_what_the_admin_wishes_of_cards_counts_for_their_units(
+    wishes: list[dict[str, Any]], unit: dict[str, Any], gb: int
+) -> None:
+    (kind,) = gpu_node(_labelled(wishes, **unit), exclusive=False).inventory.kinds
+    assert kind.gb == gb
+
+
+def test_a_declared_size_is_the_size_of_units_that_no_label_tells() -> None:
+    raw = _labelled([{"index": index, "vramGB": 24} for index in (0, 1)])
+    raw["status"]["cards"] = [{**card, "memoryMiB": 0, "budgetGB": 0} for card in raw["status"]["cards"]]
+    del raw["status"]["units"][0]["gb"]
+    (kind,) = gpu_node(raw, exclusive=False).inventory.kinds
+    assert kind.gb == 24
+
+
+@pytest.mark.parametrize(("cordoned", "free"), [([0], 2), ([0, 1], 0)])
+def test_units_are_kept_back_once_every_card_is_cordoned(cordoned: list[int], free: int) -> None:
+    wishes = [{"index": index, "cordoned": True} for index in cordoned]
+    facts = NodeFacts("node", allocatable={"nvidia.com/gpu": 2})
+    state = NodeState.of(facts, gpu_node(_labelled(wishes), exclusive=False).inventory)
+    assert state.free_units("nvidia.com/gpu") == free

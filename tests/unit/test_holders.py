@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shared.core.holders import holders_of, unit_holders_of
 from shared.core.refusal import Holders
 from tests.builders import a_pod
@@ -58,4 +60,14 @@ def test_holders_of_units_are_pods_and_reservations_without_one() -> None:
     state = a10g(gpus=8, pods=pods, ledger={"r": held({GPU: 1}), "s": held({GPU: 3}), "t": held({SLICE: 1})})
     assert unit_holders_of(state, GPU, "models") == Holders(
         own=(("a pod being created", 3), ("chat", 1)), others_gb=2, others=1
+    )
+
+
+def test_a_copy_in_another_namespace_does_not_hide_the_pod_that_is_being_created() -> None:
+    copy = holder("copy", {0: 2}, "other", reservation="r")
+    state = node("n", cards(24), ledger={"r": entry({0: 6})}, pods=[copy])
+    assert holders_of(state, 0, "models") == Holders(own=(("a pod being created", 6),), others_gb=2, others=1)
+    secret = replace(user("secret", {GPU: 2}, reservation="r"), namespace="other")
+    assert unit_holders_of(a10g(gpus=8, pods=[secret], ledger={"r": held({GPU: 1})}), GPU, "models") == Holders(
+        own=(("a pod being created", 1),), others_gb=2, others=1
     )

@@ -18,7 +18,7 @@ from tests.builders import PodBuilder, a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.serving import Served, eventually, serving
-from tests.unit.admission import Webhook, gpu_node, reservations, store
+from tests.unit.admission import Webhook, gpu_node, patched, reservations, store
 from tests.unit.core_builders import entry
 
 ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
@@ -53,7 +53,7 @@ def ledger(served: Served) -> set[str]:
 
 
 def lists(served: Served) -> int:
-    return sum(each.startswith(f"GET {paths.pods()}?") for each in served.server.requests)
+    return sum(each.startswith(f"GET {paths.pods('models')}?") for each in served.server.requests)
 
 
 async def test_a_pod_without_an_entry_gets_it_back(process: Webhook, served: Served) -> None:
@@ -100,6 +100,42 @@ async def test_a_finished_pod_does_not_keep_an_overdue_entry(process: Webhook, s
     store(served.server.objects, paths.pods("models"), placed_pod().in_phase(phase).raw())
     await keeper(served, process, ttl_s=0).reconcile("t4")
     assert ledger(served) == set()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "copy"),
+    [
+        pytest.param("backup", placed_pod(), id="in-another-namespace"),
+        pytest.param("models", placed_pod().on("other"), id="on-another-node"),
+        pytest.param("models", a_pod().label(names.RESERVATION, ID).on("t4"), id="without-a-share"),
+        pytest.param("models", a_pod().label(names.RESERVATION, ID), id="on-no-node"),
+    ],
+)
+async def test_a_copy_that_takes_nothing_by_a_reservation_does_not_keep_it(
+    process: Webhook, served: Served, namespace: str, copy: PodBuilder
+) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    store(served.server.objects, paths.pods(namespace), copy.raw())
+    await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == set()
+
+
+async def test_a_pod_that_is_pinned_and_not_bound_yet_keeps_an_overdue_entry(process: Webhook, served: Served) -> None:
+    asking = a_pod().annotated(names.VRAM, "6")
+    placed = patched(asking, await process.mutate(asking))
+    store(served.server.objects, paths.pods("models"), placed)
+    controller = Webhook(served)  # another process: it holds nothing, and its watch is late
+    await controller.see_stored(a_node("t4"))
+    await keeper(served, controller, ttl_s=0).reconcile("t4")
+    assert ledger(served) == {placed["metadata"]["labels"][names.RESERVATION]}
+    assert lists(served) == 1
+
+
+async def test_a_pod_that_cannot_be_read_keeps_an_overdue_entry(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    store(served.server.objects, paths.pods("models"), placed_pod(gb="six").raw())
+    await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == {ID}
 
 
 async def test_an_overdue_entry_stays_while_the_server_cannot_be_asked(process: Webhook, served: Served) -> None:

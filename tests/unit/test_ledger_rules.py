@@ -78,11 +78,27 @@ def test_a_pod_without_an_entry_gets_it_back() -> None:
     [
         pytest.param(entry({0: 5}), id="other-gb"),
         pytest.param(entry({1: 6}), id="another-card"),
-        pytest.param(entry({0: 6}, namespace="elsewhere"), id="another-namespace"),
     ],
 )
 def test_an_entry_that_says_something_else_than_its_pod_is_corrected(wrong: Entry) -> None:
     assert review({ID: wrong}, pod()).changes == {ID: entry_of(pod())}
+
+
+def test_an_entry_stands_for_no_pod_of_another_namespace() -> None:
+    seen = Sightings()
+    stranger = replace(pod("copy", 9, created="2020-01-01T00:00:00Z"), namespace="elsewhere")
+    assert review({ID: entry({0: 6})}, stranger, seen=seen, now=100.0) == Review({}, (), TTL_S)
+    assert review({ID: entry({0: 6})}, stranger, seen=seen, now=120.0) == Review({}, (ID,), None)
+    assert review({ID: entry({0: 6})}, stranger, pod(), seen=seen, now=120.0) == Review({}, (), None)
+    assert review({ID: entry({0: 6})}, stranger, seen=seen, now=121.0) == Review({ID: None}, (), None)
+    assert review({}, stranger, seen=seen, now=122.0).changes == {ID: entry_of(stranger)}
+
+
+def test_a_copy_that_was_seen_before_its_entry_does_not_end_a_young_one() -> None:
+    seen = Sightings()
+    stranger = replace(pod("copy"), namespace="elsewhere")
+    review({}, stranger, seen=seen)
+    assert review({ID: entry({0: 6})}, stranger, seen=seen) == Review({}, (), TTL_S)
 
 
 @pytest.mark.parametrize(

@@ -349,3 +349,108 @@ class TestCountingRule:
 def _replicas(**fields: object) -> NodeState:
     """One card of 24 GB in four replicas."""
     return managed("eks", {GPU: 4}, memory="24576", count="1", replicas="4", product="NVIDIA-A10-SHARED", **fields)  # type: ignore[arg-type]
+
+
+class TestUnitsBesideCards:
+    """One container asks for a GPU and another for a slice, and each node lacks one of the two."""
+
+    GPUS = managed("gpus", {GPU: 1}, memory="24576", count="1")
+    SLICES = managed("slices", {SLICE: 2}, memory="24576", count="1")
+    BOTH = a_pod().limited_to({GPU: "1"}).container("other", resources={"limits": {SLICE: "1"}})
+
+    @pytest.mark.parametrize("with_gpus", [GPUS, node("gpus", cards(80))], ids=["managed", "ours"])
+    def test_the_resource_that_a_node_lacks_is_named(self, with_gpus: NodeState) -> None:
+        refused = refusal(asked_by(self.BOTH), with_gpus, self.SLICES)
+        assert explain(refused).startswith(
+            f"insufficient_capacity: needs a whole NVIDIA card and 1 {SLICE}; no node it may use offers {GPU}; "
+            f"1 node is excluded: short of {SLICE}.\n"
+        )
+
+    def test_the_node_that_has_the_slices_is_the_nearest(self) -> None:
+        full = managed("full", {GPU: 1, SLICE: 1}, memory="24576", count="1", pods=[user("o", {GPU: 1}, "full")])
+        refused = refusal(asked_by(self.BOTH), self.GPUS, full)
+        assert f"full, has 0 of 1 {GPU} of 24 GB free; 1 node is excluded: short of {SLICE}." in explain(refused)
+        assert refused.can_wait
+
+    def test_what_no_node_has_is_spoken_of_first(self) -> None:
+        refused = refusal(asked_by(self.BOTH), self.GPUS)
+        assert f"no node it may use offers {SLICE}.\n" in explain(refused)
+
+    def test_of_two_kinds_of_slices_each_that_is_short_is_named(self) -> None:
+        other = "nvidia.com/mig-2g.20gb"
+        pod = a_pod().limited_to({SLICE: "1"}).container("other", resources={"limits": {other: "1"}})
+        refused = refusal(asked_by(pod), managed("others", {other: 1}), self.SLICES)
+        assert {excluded.words for excluded in refused.excluded} == {f"1 short of {SLICE}", f"1 short of {other}"}
+
+
+class TestServerOverParts:
+    """A model server that spreads over several cards needs cards of their own, and neither slices nor replicas are."""
+
+    IMAGE = "vllm/vllm-openai:v0.11.0"
+    PARTS = managed("parts", {SLICE: 4, SHARED: 4}, memory="24576", count="1", replicas="4")
+
+    def _asked(self, resource: str, count: int, **container: object) -> Demand:
+        pod = a_pod().limited_to({resource: str(count)}).raw()
+        pod["spec"]["containers"][0] |= {"image": self.IMAGE, **container}
+        found = read_pod(pod).demand
+        assert found is not None
+        return found
+
+    @pytest.mark.parametrize("resource", [SLICE, SHARED])
+    @pytest.mark.parametrize("count", [1, 2])
+    @pytest.mark.parametrize(
+        "container",
+        [
+            pytest.param({"args": ["--model", "org/m", "--tensor-parallel-size", "2"]}, id="argument"),
+            pytest.param({"args": ["--model", "org/m", "-tp=2"]}, id="short"),
+            pytest.param({"args": ["--pipeline-parallel-size", "2"]}, id="pipeline"),
+            pytest.param(
+                {"args": ["--tensor-parallel-size", "$(TP)"], "env": [{"name": "TP", "value": "2"}]}, id="variable"
+            ),
+            pytest.param(
+                {"command": ["/bin/sh", "-c"], "args": ["exec vllm serve org/m --tensor-parallel-size 2"]}, id="shell"
+            ),
+            pytest.param(
+                {
+                    "image": "lmsysorg/sglang:v0.5.3",
+                    "command": ["python3"],
+                    "args": ["-m", "sglang.launch_server", "--tp", "2"],
+                },
+                id="another engine",
+            ),
+        ],
+    )
+    def test_it_is_refused_however_many_are_free(self, resource: str, count: int, container: dict[str, object]) -> None:
+        refused = refusal(self._asked(resource, count, **container), self.PARTS)
+        assert (refused.reason, refused.count, refused.can_wait) == (Reason.INSUFFICIENT_GPU_COUNT, 2, False)
+        first, _, rest = explain(refused).partition("\n")
+        assert first.endswith(f"; {resource} of parts is a part of a card, and its server spreads over 2 cards.")
+        one = "one slice" if resource == SLICE else "one replica"
+        assert rest == (
+            "No server can spread over parts of cards, so waiting does not help. "
+            f"Run it on {one}, with its parallel sizes at 1, or ask for whole cards (kamiwaza.ai/gpus)."
+        )
+
+    @pytest.mark.parametrize("resource", [SLICE, SHARED])
+    def test_several_without_a_servers_parallelism_are_given(self, resource: str) -> None:
+        for container in ({"args": ["--model", "org/m"]}, {"image": "example/two-processes"}):
+            assert chosen(self._asked(resource, 2, **container), self.PARTS).units == ((resource, 2),)
+
+    def test_a_server_of_one_slice_beside_one_of_two_cards_is_given_both(self) -> None:
+        pod = a_pod().limited_to({SLICE: "1"}).raw()
+        pod["spec"]["containers"].append(
+            {
+                "name": "large",
+                "image": self.IMAGE,
+                "args": ["--tensor-parallel-size", "2"],
+                "resources": {"limits": {GPU: "2"}},
+            }
+        )
+        found = read_pod(pod).demand
+        assert found is not None
+        mixed = managed("mixed", {GPU: 2, SLICE: 1}, memory="24576", count="2")
+        assert chosen(found, mixed).units == ((GPU, 2), (SLICE, 1))
+
+    def test_where_no_node_offers_the_slices_that_is_said(self) -> None:
+        refused = refusal(self._asked(SLICE, 1, args=["--tensor-parallel-size", "2"]), a10g())
+        assert f"no node it may use offers {SLICE}" in explain(refused)

@@ -276,6 +276,72 @@ async def test_a_dry_run_books_nothing_and_is_checked_against_its_own_record(ser
     assert "does not agree with the units" in str(refused)
 
 
+def a_server(pod: PodBuilder, *args: str) -> dict[str, Any]:
+    """The pod with vLLM in its container."""
+    raw = pod.raw()
+    raw["spec"]["containers"][0] |= {"image": "vllm/vllm-openai:v0.11.0", "args": ["--model", "org/m", *args]}
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("pod", "resource"),
+    [
+        pytest.param(a_pod().annotated(names.VRAM, "6"), GPU, id="amount"),
+        pytest.param(a_pod().limited_to({GPU: "1"}), GPU, id="count"),
+        pytest.param(a_pod().limited_to({SHARED: "1"}), SHARED, id="renamed"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["time-slicing", "mps"])
+async def test_a_server_on_a_replica_is_told_to_keep_to_it(
+    served: Served, pod: PodBuilder, resource: str, strategy: str
+) -> None:
+    labels = {"nvidia.com/gpu.sharing-strategy": strategy}
+    webhook = await a_webhook(
+        served, managed_node("eks", {resource: 4}, labels, memory="24576", count="1", replicas="4")
+    )
+    before = a_server(pod, "--gpu-memory-utilization", "0.9")
+    placed = await webhook.place(before)
+    told = ["--gpu-memory-utilization", "0.208"]
+    assert placed["spec"]["containers"][0]["args"] == [*before["spec"]["containers"][0]["args"], *told]
+    assert isinstance(await webhook.validate(placed), Admitted)
+    assert await webhook.place(placed) == placed
+    patch = PodPatch(placed)
+    strip(patch)
+    assert patch.pod["spec"]["containers"][0]["args"] == before["spec"]["containers"][0]["args"]
+
+
+async def test_a_server_on_a_replica_that_cannot_be_told_is_spoken_of(served: Served) -> None:
+    outcome = await (await a_webhook(served, FOUR)).mutate(
+        asking().raw() | {"spec": {"containers": [{"name": "main", "image": "ollama/ollama:0.11"}]}}
+    )
+    assert isinstance(outcome, Admitted)
+    assert any("OLLAMA_CONTEXT_LENGTH is not set" in warning for warning in outcome.warnings)
+
+
+@pytest.mark.parametrize("node", [EKS, FOUR, MIG], ids=["whole", "replica", "slice"])
+async def test_a_server_that_spreads_over_more_than_it_asks_for_is_spoken_of(served: Served, node: NodeBuilder) -> None:
+    pod = a_pod().annotated(names.VRAM, "6").annotated(names.GPUS, "1")
+    outcome = await (await a_webhook(served, node)).mutate(a_server(pod, "--tensor-parallel-size", "2"))
+    assert isinstance(outcome, Admitted)
+    assert any("spread it over 2 card(s), but it gets 1 and may not start" in warning for warning in outcome.warnings)
+
+
+@pytest.mark.parametrize(("args", "warned"), [((), True), (("--gpu-memory-utilization", "0.2"), False)])
+async def test_a_server_on_a_replica_of_unknown_size_is_spoken_of_unless_its_user_sized_it(
+    served: Served, args: tuple[str, ...], *, warned: bool
+) -> None:
+    webhook = await a_webhook(served, managed_node("eks", {GPU: 4}, count="1", replicas="4"))
+    outcome = await webhook.mutate(a_server(a_pod().limited_to({GPU: "1"}), *args))
+    assert isinstance(outcome, Admitted)
+    assert any("of a size that nothing tells" in warning for warning in outcome.warnings) is warned
+
+
+@pytest.mark.parametrize(("node", "resource"), [(EKS, GPU), (MIG, SLICE)], ids=["whole", "slice"])
+async def test_units_apart_from_others_need_no_limit(served: Served, node: NodeBuilder, resource: str) -> None:
+    pod = await (await a_webhook(served, node)).place(a_server(a_pod().limited_to({resource: "1"})))
+    assert pod["spec"]["containers"][0]["args"] == ["--model", "org/m"]
+
+
 def more_units(pod: dict[str, Any]) -> None:
     pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "2"}, "requests": {GPU: "2"}}
 

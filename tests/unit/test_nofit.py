@@ -105,6 +105,34 @@ class TestBestNode:
     def test_it_is_the_one_that_comes_nearest(self, states: list[NodeState], best: NodeAttempt) -> None:
         assert refusal(*states, of=demand(ask(6, 3))).best_node == best
 
+    @pytest.mark.parametrize(
+        ("states", "best"),
+        [
+            pytest.param(
+                [node("a", cards(80, 80, 80)), node("b", cards(96, 96), pods=[holder("chat", {0: 60, 1: 60})])],
+                NodeAttempt("b", 0, 2),
+                id="one-that-would-do-if-it-were-empty",
+            ),
+            pytest.param(
+                [
+                    node("a", cards(96, 96), pods=[holder("chat", {0: 60, 1: 60})]),
+                    node("b", cards(96, 96), pods=[holder("chat", {0: 60, 1: 20})]),
+                ],
+                NodeAttempt("b", 0, 2),
+                id="then-the-nearest-card",
+            ),
+            pytest.param(
+                [node("a", cards(80)), node("b", cards(80, 80))], NodeAttempt("b", 0, 2), id="else-most-cards"
+            ),
+        ],
+    )
+    def test_where_no_card_has_room_it_is_one_that_could_hold_the_ask(
+        self, states: list[NodeState], best: NodeAttempt
+    ) -> None:
+        verdict = refusal(*states, of=demand(ask(90, 2)))
+        assert verdict.best_node == best
+        assert verdict.attempts[0].node == best.node
+
     def test_there_is_none_where_one_card_is_asked_for(self) -> None:
         assert refusal(node("a", cards(4)), of=demand(ask(6))).best_node is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from shared.api import names
 from shared.core.ledger import UNCONFIRMED_TTL_S
 from shared.core.pods import pinned_node
 from shared.kube import paths
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import HOSTNAME, PodBuilder, a_node, a_pod
 from tests.fakes.apiserver import place_of
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import Webhook, gpu_node, patched, reason, reservation_id, reservations
@@ -112,6 +113,14 @@ def no_pin(pod: dict[str, Any], _webhook: Webhook) -> None:
     del pod["spec"]["affinity"]
 
 
+def selector_of_another_node(pod: dict[str, Any], _webhook: Webhook) -> None:
+    pod["spec"]["nodeSelector"] = {HOSTNAME: "t4-b"}
+
+
+def node_gone(_pod: dict[str, Any], webhook: Webhook) -> None:
+    webhook.cluster.node_deleted("t4")
+
+
 def too_old(_pod: dict[str, Any], webhook: Webhook) -> None:
     webhook.time += UNCONFIRMED_TTL_S + 1
 
@@ -139,6 +148,8 @@ def no_label(pod: dict[str, Any], _webhook: Webhook) -> None:
         no_owner,
         grown_share,
         other_pin,
+        selector_of_another_node,
+        node_gone,
         no_pin,
         too_old,
         stored_already,
@@ -208,3 +219,22 @@ async def test_an_entry_that_was_dropped_in_the_ledger_makes_a_pod_a_copy(webhoo
     )
     await webhook.ledger.refresh(node)
     assert reservation_of(await webhook.place(pod)) == SECOND
+
+
+async def test_what_a_later_webhook_asks_beyond_all_that_the_node_has_is_refused(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4000"
+    assert "short of cpu" in str(await webhook.mutate(pod))
+
+
+async def test_own_output_whose_id_a_pod_of_another_namespace_copies_passes(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    webhook.see_pod({**pod, "metadata": {**pod["metadata"], "namespace": "elsewhere"}}, uid="uid-copy")
+    assert await webhook.mutate(pod) == Admitted()
+
+
+async def test_own_output_whose_node_is_cordoned_meanwhile_keeps_its_one_place(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    for state in tuple(webhook.cluster.snapshot().nodes.values()):
+        webhook.cluster.node_upserted(replace(state.facts, unschedulable=True))
+    assert await webhook.mutate(pod) == Admitted()

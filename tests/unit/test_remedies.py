@@ -74,15 +74,16 @@ class TestUpdates:
     def test_an_update_that_waits_for_its_own_old_pod_is_told_so(self) -> None:
         refusal = refused(NEW, a10(holding(OLD, 20)))
         assert refusal.update == UPDATE
-        assert explain(refusal).endswith(
-            "\nThis is an update of Deployment llm, whose old pod llm-v1-x7k2p keeps the room until the new one runs: "
+        assert explain(refusal).splitlines()[1] == (
+            "This is an update of Deployment llm, whose old pod llm-v1-x7k2p keeps the room until the new one runs: "
             "use strategy Recreate, or maxSurge 0 with maxUnavailable 1."
         )
 
     def test_so_is_one_of_a_daemon_set_which_has_no_strategy_recreate(self) -> None:
         refusal = refused(of_daemon_set("probe-new", "r2"), a10(holding(of_daemon_set("probe-old", "r1"), 20)))
         assert refusal.update == RollingUpdate("DaemonSet", "probe", "probe-old")
-        assert explain(refusal).endswith("until the new one runs: use maxSurge 0 with maxUnavailable 1.")
+        second = explain(refusal).splitlines()[1]
+        assert second.endswith("until the new one runs: use maxSurge 0 with maxUnavailable 1.")
 
     def test_so_is_one_over_several_cards(self) -> None:
         olds = [holding(of_deployment(f"llm-v1-{index}", "v1"), 20, index) for index in (0, 1)]
@@ -215,6 +216,26 @@ class TestElsewhere:
     def test_a_node_without_room_is_not_named(self) -> None:
         full = node("h100", cards(80), a_node("h100").tainted("batch"), ledger={"r": entry({0: 70})})
         assert refused(a_pod(), a10(holding(a_pod("chat"), 20)), full).elsewhere is None
+
+    def test_a_node_that_the_pod_does_not_keep_itself_from_is_not_named(self) -> None:
+        """With a third domain the spread would allow the node; which nodes count is what the pod selects."""
+        like = {"app": "llm"}
+        states = [
+            node(
+                name, cards(gb), a_node(name).labelled(pool=pool), pods=[a_pod(name).labelled(**like).on(name).facts()]
+            )
+            for name, gb, pool in (("a", 24, "inference"), ("b", 4, "inference"), ("c", 4, "training"))
+        ]
+        spread = a_pod().labelled(**like).selecting(pool="inference")
+        spread.spread_over("kubernetes.io/hostname", {"matchLabels": like}, minDomains=3)
+        assert refused(spread, *states).elsewhere is None
+
+    def test_pods_on_a_node_out_of_service_count_for_the_pod_s_spread(self) -> None:
+        like = {"app": "llm"}
+        cordoned = node("b", cards(24), a_node("b").cordoned())
+        taken = node("a", cards(80), a_node("a").tainted("batch"), pods=[a_pod("x").labelled(**like).on("a").facts()])
+        spread = a_pod().labelled(**like).spread_over("kubernetes.io/hostname", {"matchLabels": like})
+        assert refused(spread, taken, cordoned).elsewhere is None
 
     def test_what_the_pod_needs_besides_is_asked_of_that_node_too(self) -> None:
         small = node("h100", cards(80), a_node("h100").tainted("batch").offering(cpu="1"))

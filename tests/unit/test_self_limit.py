@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,17 +74,25 @@ def test_a_server_without_such_a_flag_is_left_to_its_owner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "count"),
+    ("args", "count", "outcome"),
     [
-        pytest.param(["--tensor-parallel-size", "2"], 1, id="more-than-it-gets"),
-        pytest.param([], 2, id="fewer-than-it-gets"),
+        pytest.param(["--tensor-parallel-size", "2"], 1, "may not start", id="more-than-it-gets"),
+        pytest.param([], 2, "may leave 1 of them unused", id="fewer-than-it-gets"),
     ],
 )
-def test_arguments_for_another_number_of_cards_are_told(args: list[str], count: int) -> None:
+def test_arguments_for_another_number_of_cards_are_told(args: list[str], count: int, outcome: str) -> None:
     needed = 2 if args else 1
-    assert about_cards(*(card(index, 80) for index in range(count)), args=args) == [
-        f"container server: its arguments spread it over {needed} card(s), but it asks for {count}, which holds"
-    ]
+    (warning,) = about_cards(*(card(index, 80) for index in range(count)), args=args)
+    assert warning == (
+        f"container server: its arguments spread it over {needed} card(s), but it gets {count} and {outcome}: "
+        f"set kamiwaza.ai/gpus to {needed} or change its arguments"
+    )
+
+
+def test_the_count_to_change_is_the_one_that_the_container_has() -> None:
+    container = replace(serving(args=["-tp=4"]), limits={"nvidia.com/gpu": "1"})
+    (warning,) = advise_server(container, shares(80)).warnings
+    assert warning.endswith("it gets 1 and may not start: set nvidia.com/gpu to 4 or change its arguments")
 
 
 def test_arguments_for_as_many_cards_as_it_gets_are_not_mentioned() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.core.cards import Card
@@ -47,6 +49,15 @@ from tests.unit.core_builders import card, cards, cluster, entry, holder, node
             [holder("web", {}, reservation="r")],
             {0: 6},
             id="a-pod-without-a-share-stands-for-none",
+        ),
+        pytest.param(
+            {"r": entry({0: 5})},
+            [
+                holder("copy", {0: 6}, "other", reservation="r", created="2026-01-01T00:00:00Z"),
+                holder("own", {0: 4}, reservation="r", created="2026-01-02T00:00:00Z"),
+            ],
+            {0: 11},
+            id="a-pod-of-another-namespace-is-not-the-one-it-stands-for",
         ),
         pytest.param({"r": entry({0: 6}), "s": entry({0: 2, 1: 2})}, [], {0: 8, 1: 2}, id="reservations-add-up"),
     ],
@@ -96,6 +107,15 @@ def test_taking_away_a_pod_that_is_not_there_changes_nothing() -> None:
 def test_requests_of_all_pods_add_up() -> None:
     state = node("n", pods=[holder("a", {}, requests={"cpu": 1}), holder("b", {}, requests={"cpu": 2, "memory": 3})])
     assert state.requested == {"cpu": 3, "memory": 3}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "count"), [pytest.param("models", 2, id="its-pod"), pytest.param("other", 3, id="a-copy-elsewhere")]
+)
+def test_units_of_a_reservation_are_unseen_until_a_pod_of_its_namespace_has_them(namespace: str, count: int) -> None:
+    promised = replace(entry({}), units=(("nvidia.com/gpu", 1),))
+    seen = holder("pod", {}, namespace, reservation="r", requests={"nvidia.com/gpu": 2})
+    assert node("n", ledger={"r": promised}, pods=[seen]).requested == {"nvidia.com/gpu": count}
 
 
 def test_a_new_inventory_and_ledger_keep_the_pods() -> None:

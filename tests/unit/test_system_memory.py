@@ -277,8 +277,13 @@ class TestRecheck:
         alone = spark(ledger={"r": promised})
         assert reason(alone, ask(56)) is MEMORY
         assert isinstance(verdict(alone, ask(55)), Placed)
-        seen = spark(ledger={"r": promised}, pods=(requesting("llm", 10, {0: 40}, reservation="r"),))
+        seen = spark(
+            ledger={"r": promised}, pods=(requesting("llm", 10, {0: 40}, namespace="models", reservation="r"),)
+        )
         assert isinstance(verdict(seen, ask(65)), Placed)
+        copy = spark(ledger={"r": promised}, pods=(requesting("llm", 10, reservation="r"),))
+        assert reason(copy, ask(46)) is MEMORY
+        assert isinstance(verdict(copy, ask(45)), Placed)
 
 
 def test_a_node_that_gets_more_memory_has_more_room() -> None:

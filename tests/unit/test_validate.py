@@ -206,6 +206,12 @@ async def test_a_reservation_of_another_namespace_is_refused(webhook: Webhook) -
     assert "another workload" in problem(await webhook.validate(pod, namespace="elsewhere"))
 
 
+async def test_a_copy_in_another_namespace_does_not_make_a_reservation_look_used(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    webhook.see_pod({**pod, "metadata": {**pod["metadata"], "namespace": "elsewhere"}}, uid="uid-copy")
+    assert isinstance(await webhook.validate(pod), Admitted)
+
+
 async def test_a_reservation_whose_pod_exists_is_refused(webhook: Webhook) -> None:
     pod = await webhook.place(asking())
     webhook.see_pod(pod)

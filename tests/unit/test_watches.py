@@ -60,7 +60,7 @@ async def test_what_is_there_is_in_the_picture_once_all_is_listed(served: Served
         assert state is not None
         assert state.free_gb == (10,)
         assert cluster.namespace_labels("models") == {"team": "a"}
-        assert [pod.name for pod in cluster.carriers(ID)] == ["pod"]
+        assert [pod.name for pod in cluster.carriers(ID, "models")] == ["pod"]
 
 
 async def test_what_changes_and_goes_is_followed(served: Served) -> None:
@@ -68,7 +68,7 @@ async def test_what_changes_and_goes_is_followed(served: Served) -> None:
     async with watching(served) as (cluster, _):
         finished = a_pod().label(names.RESERVATION, ID).on("t4").in_phase("Succeeded").raw()
         store(served.server.objects, paths.pods("models"), finished)
-        await eventually(lambda: cluster.carriers(ID) == ())
+        await eventually(lambda: cluster.carriers(ID, "models") == ())
         await served.client.delete(paths.pods("models", "pod"))
         await served.client.delete(paths.namespaces("models"))
         await served.client.delete(paths.gpu_nodes("t4"))

@@ -1,0 +1,196 @@
+"""What a refusal says at its end: whether waiting helps, and what a person can do."""
+
+from __future__ import annotations
+
+from shared.api import names
+from shared.core.refusal import CardAttempt, NoFit, Reason
+from shared.core.unit_words import unit_advice, unit_outlook
+from shared.core.wording import NAME_LIMIT, cut, join, one_line, sentence
+
+_ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
+
+
+def is_shut(refusal: NoFit) -> bool:
+    """Whether there are cards with room, on nodes that something else keeps the pod from."""
+    if refusal.every_container_alone:
+        return False
+    if refusal.unit is not None:
+        return refusal.unit.has_room
+    if refusal.best_node:
+        return refusal.best_node.fitting >= refusal.count
+    return bool(refusal.attempts) and refusal.attempts[0].short_gb == 0
+
+
+def _is_too_large(refusal: NoFit) -> bool:
+    """Whether even the nearest card would not do if it were empty."""
+    return bool(refusal.attempts) and refusal.attempts[0].too_small
+
+
+def _is_whole_only(refusal: NoFit) -> bool:
+    """Whether the nearest card is not shared, so that asking for less of it is no use."""
+    return bool(refusal.attempts) and refusal.attempts[0].whole_only and not refusal.attempts[0].too_small
+
+
+def _is_out_of_service(refusal: NoFit) -> bool:
+    """Whether even the nearest card is unhealthy or cordoned."""
+    return bool(refusal.attempts) and not refusal.attempts[0].healthy
+
+
+def advise(refusal: NoFit) -> str:
+    """Whether waiting helps, and what a person can do."""
+    about_units = refusal.resource and refusal.usable_nodes and not is_shut(refusal)
+    advice = unit_advice(refusal) if about_units else _advice(refusal)
+    if refusal.can_wait:
+        return f"{_soon(refusal)} To be placed sooner, {advice}."
+    return f"{_never(refusal)} {sentence(advice)}"
+
+
+def _soon(refusal: NoFit) -> str:
+    """What a pod waits for that fits once something ends. One that nobody creates again has to be."""
+    again = "it is placed by itself" if refusal.owned else "create the pod again"
+    event = _event(refusal)
+    return f"{again.capitalize()} as soon as {event}." if event else f"Full now: {again} as soon as there is room."
+
+
+def _event(refusal: NoFit) -> str:
+    """What has to happen so that the pod fits; empty where it is only that something ends."""
+    too_few = refusal.best_node is not None and refusal.best_node.cards < refusal.count
+    too_few = too_few or (refusal.unit is not None and refusal.unit.never)
+    if refusal.reason in _ABOUT_THE_HARDWARE or not refusal.usable_nodes or _is_too_large(refusal) or too_few:
+        return "an excluded node that suits it is back"
+    if is_shut(refusal):
+        return "a node with room can take it"
+    if _is_out_of_service(refusal):
+        return "a card that would do is in service again"
+    return ""
+
+
+def _never(refusal: NoFit) -> str:
+    """Why a pod waits in vain."""
+    if refusal.every_container_alone:
+        return "No node it may use can hold all its containers, so waiting does not help."
+    if refusal.best_node and not is_shut(refusal) and (refusal.best_node.fitting or not _is_too_large(refusal)):
+        return "No node it may use has that many such cards, so waiting does not help."
+    if _is_too_large(refusal):
+        if refusal.attempts[0].lacks_memory_most:
+            return "More than its nodes have memory for, so waiting does not help."
+        return "Larger than any card it may use, so waiting does not help."
+    if refusal.unit is not None:
+        return unit_outlook(refusal.unit)
+    return "Waiting does not help."
+
+
+def _advice(refusal: NoFit) -> str:
+    """What a person can do."""
+    waits = refusal.can_wait
+    match refusal.reason:
+        case Reason.VENDOR_MISMATCH:
+            fix = "use an image for the cards that are there and ask for those"
+            return f"{fix} ({names.VENDOR}), or add a node with the cards it needs"
+        case Reason.ACCEL_VERSION_UNMET:
+            if refusal.versionless:
+                return _advice_on_a_version(refusal.versionless)
+            return f"update a node's driver, or use an image for an older version and say so ({names.ACCEL_VERSION})"
+    if not refusal.usable_nodes:
+        return _advice_without_a_node(refusal)
+    if is_shut(refusal):
+        return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
+    if refusal.every_container_alone and not waits:
+        return f"ask for less ({names.VRAM}), move a container to a pod of its own, or add a larger node"
+    if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
+        return _advice_on_several_cards(refusal)
+    return _advice_on_a_card(refusal.attempts[0], divisible=refusal.divisible)
+
+
+def _advice_on_a_version(runtime: str) -> str:
+    label = f"the label {names.GFD_CUDA_VERSION} or " if runtime == "CUDA" else ""
+    return f"let a node tell its {runtime} version ({label}status.accelVersions of its GPUNode)"
+
+
+def _advice_on_several_cards(refusal: NoFit) -> str:
+    best = refusal.best_node
+    more = "free cards of one node" if refusal.can_wait else "add a node with more of them"
+    fewer, less = f"ask for fewer cards ({names.GPUS})", f"for less on each ({names.VRAM})"
+    if best is None or best.fitting:
+        return f"{fewer}, or {more}" if _is_whole_only(refusal) else f"{fewer}, {less}, or {more}"
+    # No card has room: fewer of them would have none either.
+    nearest = refusal.attempts[0]
+    if not nearest.healthy:
+        return "bring those cards back, or add a node with more of them"
+    if nearest.too_small:
+        larger = "more memory" if nearest.lacks_memory_most else "larger cards"
+        return f"ask {less}, or add a node with {larger}"
+    if nearest.whole_only:
+        return more
+    return f"{fewer} and {less}, or {more}" if best.cards < refusal.count else f"ask {less}, or {more}"
+
+
+def _advice_without_a_node(refusal: NoFit) -> str:
+    if not refusal.excluded:
+        return "add a node with a card"
+    if refusal.unsupported:
+        declare = "declare the size of its cards, or " if refusal.undeclared else ""
+        return f"{declare}add a node with a card that this version places"
+    if refusal.unlabelled:
+        return f"have a node labelled {refusal.unlabelled} (MiB), ask for whole GPUs without an amount, or add a node"
+    if refusal.partitions_only:
+        if refusal.count > 1:
+            one = f"one card ({names.GPUS}) with the GB of one partition ({names.VRAM})"
+            return f"ask for {one}, since partitions are never joined, or add a node with cards that have none"
+        return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
+    if refusal.misnamed:
+        return "remove spec.nodeName or name a node with cards"
+    if refusal.narrowed:
+        return f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
+    here = "bring an excluded node back" if refusal.can_wait else "let the pod tolerate and select an excluded node"
+    return f"{here}, or add a node that it may use"
+
+
+def _advice_on_a_card(nearest: CardAttempt, *, divisible: bool) -> str:
+    if not nearest.healthy:
+        return "bring that card back, or add one"
+    less = f"ask for less ({names.VRAM})"
+    if nearest.backing is not None and nearest.lacks_memory_most:
+        own = "lower the pod's own memory request, " if nearest.backing.own_gb else ""
+        more = "use" if nearest.too_small else "stop or shrink other pods of that node, or use"
+        return f"{less}, {own}{'or ' if nearest.too_small else ''}{more} a node with more memory"
+    if nearest.too_small and divisible:
+        return f"{less}, split it over several cards ({names.GPUS}), or add a larger card"
+    if nearest.too_small:
+        return f"{less}, or add a larger card"
+    if nearest.whole_only:
+        return "stop a model that is no longer used, or add a card"
+    return f"{less}, stop a model that is no longer used, or add a card"
+
+
+def elsewhere_words(refusal: NoFit) -> str:
+    """Which node would do if the pod let itself have it."""
+    node = refusal.elsewhere
+    if node is None:
+        return ""
+    bars = [
+        f"does not tolerate its taint {cut(one_line(node.taint), NAME_LIMIT)}" if node.taint else "",
+        "names another node (spec.nodeName)" if node.unnamed else "",
+        "does not select it (nodeSelector, node affinity)" if node.unselected else "",
+    ]
+    return f"Node {cut(node.node, NAME_LIMIT)} has room, but the pod {join([bar for bar in bars if bar], 'and')}."
+
+
+def update_words(refusal: NoFit) -> str:
+    """What to change where an update waits for itself."""
+    of = refusal.update
+    if of is None:
+        return ""
+    recreate = "strategy Recreate, or " if of.kind == "Deployment" else ""
+    return (
+        f"This is an update of {of.kind} {cut(of.workload, NAME_LIMIT)}, whose old pod {cut(of.pod, NAME_LIMIT)} "
+        f"keeps the room until the new one runs: use {recreate}maxSurge 0 with maxUnavailable 1."
+    )
+
+
+def undeclared_words(refusal: NoFit) -> str:
+    """How to make cards known of which nobody tells the size."""
+    if refusal.undeclared is None:
+        return ""
+    node = cut(refusal.undeclared, NAME_LIMIT)
+    return f"{node} has cards of unknown size: declare it in spec.cards[].vramGB of GPUNode {node}."
