@@ -187,9 +187,9 @@ def _near(state: NodeState, seats: _Seats, own: int, best_node: NodeAttempt | No
             yield elsewhere, not card.healthy, need > most, missing, state.name, card.index, need, free, card, state
 
 
-def _rooms(state: NodeState, seats: _Seats, own: int) -> list[int]:
+def _rooms(state: NodeState, seats: _Seats, own: int) -> Sequence[int]:
     """What of each card the ask could get."""
     memory, free = state.memory, state.free_gb
     if memory is None:
-        return [free[position] for position in seats.positions]
+        return free if len(free) == len(seats.positions) else [free[position] for position in seats.positions]
     return [memory.room_gb(state.inventory.cards[position], free[position], own) for position in seats.positions]

@@ -100,12 +100,16 @@ def _roomy(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Iter
     """Nodes that have room as far as sums and counts tell, best first."""
     wanted = [(ask.least_gb, ask.count) for ask in demand.asks]
     largest = max((gb for gb, _ in wanted), default=0)
+    most = max((count for _, count in wanted), default=0)
     several = [(gb, count) for gb, count in wanted if count > 1]
     together = sum(gb * count for gb, count in wanted)
     among = _selected(snapshot, constraints)
     for state in snapshot.indexed.by_room(together, most_first=demand.policy is Policy.SPREAD, among=among):
         # Units are counted, not measured, so sums of GB say nothing of them.
-        in_sum = state.kinds or (state.largest_free_gb >= largest and (not several or _has_as_many(state, several)))
+        if state.kinds:
+            in_sum = not wanted or any(state.free_units(kind.resource) >= most for kind in state.kinds)
+        else:
+            in_sum = state.largest_free_gb >= largest and (not several or _has_as_many(state, several))
         if in_sum and accel_met(state.inventory, demand):
             yield state
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from shared.core.cards import Card, Inventory
+from shared.core.cards import Card, Inventory, Vendor
 from shared.core.device_use import device_use
 from shared.core.ledger import Entry
 from shared.core.node_index import Nodes
@@ -119,13 +119,14 @@ class NodeState:
 
         None where the admin has cordoned every card: of some the kubelet may take another, of all it cannot.
         """
-        cards = [card for card in self.inventory.cards if card.vendor is vendor_of(resource)]
-        if self.inventory.kinds and cards and not any(card.healthy for card in cards):
-            return 0
         free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
         if self.cards_in_shares and not is_partition(resource):
             free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
-        return max(0, free)
+        return 0 if free <= 0 or (self.inventory.kinds and self._is_out_of_service(vendor_of(resource))) else free
+
+    def _is_out_of_service(self, vendor: Vendor) -> bool:
+        healthy = [card.healthy for card in self.inventory.cards if card.vendor is vendor]
+        return bool(healthy) and not any(healthy)
 
     def with_facts(self, facts: NodeFacts) -> NodeState:
         if facts.allocatable == self.facts.allocatable:
