@@ -15,7 +15,7 @@ from shared.core.peers import Peers
 from shared.core.refusal import MOST_ATTEMPTS, NodeAttempt
 from shared.core.snapshot import NodeState
 from tests.builders import a_node
-from tests.unit.core_builders import ask, card, cluster, demand, holder, node
+from tests.unit.core_builders import ask, card, cluster, demand, holder, node, partition
 
 GIB = 2**30
 ANYWHERE = Constraints()
@@ -54,7 +54,7 @@ def test_no_card_is_nearer_than_those_that_are_told(
     groups = group_alike(of, wanted, Filters(ANYWHERE, Peers.of(cluster(*of), ANYWHERE)))
 
     looked_at = []
-    fitting: dict[str, list[bool]] = {}
+    by_node: dict[str, list[tuple[int, int, int]]] = {}
     for state in of:
         for one, free in zip(state.inventory.cards, state.free_gb, strict=True):
             need = max(gb, one.budget_gb) if policy is Policy.EXCLUSIVE else gb
@@ -63,10 +63,10 @@ def test_no_card_is_nearer_than_those_that_are_told(
                 room, most = state.memory.room_gb(one, free, own), state.memory.emptied.room_gb(one, most, own)
             missing = need - most if need > most else max(0, need - room)
             looked_at.append((not one.healthy, need > most, missing, state.name, one.index, room < need))
-            fitting.setdefault(state.name, []).append(room >= need)
-    best = min(((-sum(each), -len(each), name) for name, each in fitting.items()), default=None)
+            by_node.setdefault(state.name, []).append((need, room, one.budget_gb))
+    best = min(((*_worth(of_node, count), name) for name, of_node in by_node.items()), default=None)
     best_node = nearest_node(groups, asked, wanted, own)
-    assert best_node == (None if best is None else NodeAttempt(best[2], -best[0], -best[1]))
+    assert best_node == (None if best is None else NodeAttempt(best[-1], -best[0], len(by_node[best[-1]])))
 
     event("more cards than are told" if len(looked_at) > MOST_ATTEMPTS else "few cards")
     for beside in (None, best_node):
@@ -77,3 +77,18 @@ def test_no_card_is_nearer_than_those_that_are_told(
         )
         told = nearest_cards(groups, asked, wanted, own, beside)
         assert [(each.node, each.index) for each in told] == [place[-2:] for place in ranked[:MOST_ATTEMPTS]]
+
+
+def _worth(of_node: list[tuple[int, int, int]], count: int) -> tuple[int, int, int, int]:
+    """How a node ranks by the needs, rooms and budgets of its cards."""
+    fitting = sum(room >= need for need, room, _ in of_node)
+    short = [need - room for need, room, budget in of_node if need <= budget]
+    nearness = (0, 0) if fitting else (-min(len(short), count), min(short, default=0))
+    return -fitting, *nearness, -len(of_node)
+
+
+def test_nodes_whose_cards_cannot_hold_the_ask_at_all_have_no_near_card() -> None:
+    of, wanted = node("a", [partition(0, 10)]), demand(ask(4, 2))
+    groups = group_alike([of], wanted, Filters(ANYWHERE, Peers()))
+    assert nearest_cards(groups, wanted.asks[0], wanted, 0, None) == ()
+    assert nearest_node(groups, wanted.asks[0], wanted, 0) is None

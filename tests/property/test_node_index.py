@@ -52,6 +52,7 @@ changes = st.lists(named.flatmap(lambda name: st.tuples(st.just(name), st.none()
 
 def assert_answers_as_a_look_at_every_node(nodes: Nodes, expected: Mapping[str, NodeState]) -> None:
     assert dict(nodes) == expected
+    assert repr(nodes) == repr(dict(nodes))
     assert len(nodes) == len(expected)
     assert {state.name: state for state in nodes.states()} == expected
     for name in NAMES:
