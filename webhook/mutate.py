@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from shared.api import names
 from shared.core import ledger as ledger_core
@@ -52,6 +52,11 @@ from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
 from webhook.siblings import picture_for
 from webhook.take_over import TakeOver
+
+_MOST_ROUNDS: Final = 200
+"""How often a pod is decided on anew at most; under the heaviest rushes it takes a handful."""
+
+_OVERTAKEN: Final = "other creates kept taking the room that was found"
 
 
 class Mutator:
@@ -120,7 +125,7 @@ class Mutator:
         pod = _promised(request, patch.pod, constraints)
         owner_hash = ledger_core.owner_hash(pod.owner.uid if pod.owner else "")
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
-        while True:
+        for _ in range(_MOST_ROUNDS):
             replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
             picture = picture_for(self._cluster, pod, reservation, replaced)
             verdict = place(picture, demand, constraints)
@@ -155,7 +160,11 @@ class Mutator:
                     await self._leave(left.node, replaced, deadline)
                 break
             if asyncio.get_running_loop().time() >= deadline:
-                return Unrecorded("other creates kept taking the room that was found")
+                return Unrecorded(_OVERTAKEN)
+            # A round that waited for no answer must not keep the other reviews waiting.
+            await asyncio.sleep(0)
+        else:
+            return Unrecorded(_OVERTAKEN)
         warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
         notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
         return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)

@@ -54,9 +54,20 @@ class Container:
 
 
 def read_containers(pod: Mapping[str, Any]) -> tuple[Container, ...]:
-    """Init containers and sidecars first, then the app containers. Raises `InvalidRequest` on a shape no pod has."""
+    """Init containers and sidecars first, then the app containers. Raises `InvalidRequest` on a shape no pod has.
+
+    Two containers of one name are such a shape: everything that is asked and booked goes by names.
+    """
     spec = mapping(pod.get("spec"), "spec")
-    return tuple(_read(spec))
+    containers = tuple(_read(spec))
+    names_seen: set[str] = set()
+    for container in containers:
+        if container.name in names_seen:
+            raise InvalidRequest(
+                "spec.containers.name", container.name, "is the name of two containers", "give each a name of its own"
+            )
+        names_seen.add(container.name)
+    return containers
 
 
 def _read(spec: Mapping[str, Any]) -> Iterator[Container]:

@@ -155,3 +155,11 @@ def test_a_command_that_is_no_list_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_containers({"spec": {"containers": [{"name": "a", "command": "vllm serve"}]}})
     assert refused.value.field == "spec.containers[0].command"
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_two_containers_of_one_name_are_no_pod(kind: str) -> None:
+    spec = {"containers": [{"name": "a"}], kind: [{"name": "a"}, {"name": "a"}]}
+    with pytest.raises(InvalidRequest) as refused:
+        read_containers({"spec": spec})
+    assert (refused.value.field, refused.value.value) == ("spec.containers.name", "a")
