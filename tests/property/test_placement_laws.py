@@ -205,8 +205,10 @@ def has_memory(state: NodeState, booked: Mapping[int, int], own: int) -> bool:
     kept = sum(one.memory_mib * 2**20 for one in backed if one.onlined)
     pools = [one for one in backed if not one.onlined]
     given = sum(min(one.budget_gb, state.used_gb.get(one.index, 0)) + booked.get(one.index, 0) for one in pools)
-    carried = {pod.reservation for pod in state.pods.values()}
-    promised = sum(each.memory_mib * 2**20 for key, each in state.ledger.items() if key not in carried)
+    carried = {(pod.namespace, pod.reservation) for pod in state.pods.values()}
+    promised = sum(
+        each.memory_mib * 2**20 for key, each in state.ledger.items() if (each.namespace, key) not in carried
+    )
     requested = sum(pod.requests.get("memory", 0) for pod in state.pods.values())
     return kept + given * GIB + promised + requested + own <= state.facts.allocatable["memory"]
 
