@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from shared.api import names
@@ -48,16 +48,14 @@ class Room:
         """
         if needs.constraints in self._vain.get(needs.demand, ()):
             return False
-        nodes = dict(snapshot.nodes)
-        for name, filled in self._filled.items():
-            if name in nodes:
-                nodes[name] = filled.over(nodes[name])
-        placed = find_place(replace(snapshot, nodes=nodes), needs.demand, needs.constraints)
+        live = snapshot.nodes
+        after = snapshot.changed({name: each.over(live[name]) for name, each in self._filled.items() if name in live})
+        placed = find_place(after, needs.demand, needs.constraints)
         if placed is None:
             self._vain.setdefault(needs.demand, []).append(needs.constraints)
             return False
         if placed.node not in self._filled:
-            self._filled[placed.node] = _Filled(nodes[placed.node])
+            self._filled[placed.node] = _Filled(live[placed.node])
         self._filled[placed.node].add(placed, needs.constraints)
         return True
 

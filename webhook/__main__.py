@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import sys
@@ -92,6 +93,10 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
 async def _serve_reviews(
     settings: WebhookSettings, handlers: Handlers, certificate: ServingCertificate, stop: asyncio.Event
 ) -> None:
+    # What the first lists brought in stays. Looked through at each full collection it would hold reviews up, for 0.1 s
+    # with 5,000 nodes.
+    gc.collect()
+    gc.freeze()
     runner = web.AppRunner(handlers.app(), access_log=None, shutdown_timeout=_LINGER_S)
     await runner.setup()
     try:

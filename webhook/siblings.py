@@ -44,4 +44,4 @@ def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: str
                     reservation=other,
                 )
                 changed[located.node] = state.with_pod(sibling)
-    return replace(snapshot, nodes={**snapshot.nodes, **changed}) if changed else snapshot
+    return snapshot.changed(changed)

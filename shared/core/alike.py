@@ -11,9 +11,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from shared.core.cards import Card
-from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.filters import Exclusion, NodeFilter
+from shared.core.filters import Exclusion, Filters
 from shared.core.snapshot import NodeState
 
 
@@ -39,14 +38,13 @@ class Alike:
         return [self.example.inventory.cards[position] for position in self.suiting]
 
 
-def group_alike(states: Iterable[NodeState], demand: Demand, constraints: Constraints) -> list[Alike]:
+def group_alike(states: Iterable[NodeState], demand: Demand, filters: Filters) -> list[Alike]:
     """The nodes that are alike for a pod, each group in the order of its first node."""
-    node_filter = NodeFilter(constraints)
     groups: dict[Hashable, list[NodeState]] = {}
     exclusions: dict[Hashable, tuple[Exclusion, ...]] = {}
     chosen_by_uuid = demand.only is not None and demand.only.tells_uuids
     for state in states:
-        inventory, reasons = state.inventory, node_filter.exclusions(state.facts)
+        inventory, reasons = state.inventory, filters.node_exclusions(state.facts)
         admitted = tuple(map(demand.admits, inventory.cards)) if chosen_by_uuid else ()
         key = inventory.shape, state.kinds, reasons, admitted
         group = groups.get(key)

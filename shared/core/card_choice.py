@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from shared.core.asks import Ask
 from shared.core.cards import Card, CardClass, Inventory, Vendor
@@ -35,6 +36,12 @@ def accel_met(inventory: Inventory, demand: Demand) -> bool:
     return served is not None and demand.accel.met_by(served)
 
 
+_Seat: TypeAlias = tuple[int, int, int, int, int, Vendor, Hashable]
+"""A card that one ask may have: its position, GB taken, GB that count as taken, budget and slot as they rank, vendor,
+kind. Cards of one vendor and kind with as much free are alike.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Room:
     """What a node has for one pod: GB by position among its cards, and GB of memory behind `pools`, where several cards
@@ -54,13 +61,14 @@ class CardSearch:
     also where a bound is hit; `gave_up` then says that a None may be wrong, and `steps` what was spent.
     """
 
-    __slots__ = ("_demand", "_in_vain", "_needs", "_own", "gave_up", "steps")
+    __slots__ = ("_demand", "_in_vain", "_needs", "_needs_by_shape", "_own", "gave_up", "steps")
 
     def __init__(self, demand: Demand, own: int = 0) -> None:
         self._demand = demand
         self._own = own
         self._in_vain: set[Hashable] = set()
         self._needs: dict[tuple[int, Vendor, CardClass, bool, bool], tuple[int, ...]] = {}
+        self._needs_by_shape: dict[Hashable, Mapping[str, Sequence[int]] | None] = {}
         self.gave_up = False
         self.steps = 0
 
@@ -75,8 +83,9 @@ class CardSearch:
         if self.steps >= MOST_STEPS:
             self.gave_up = True
             return None
-        by_card = [self._needs_of(card, state.inventory) for card in cards]
-        needs = {ask.container: [need[number] for need in by_card] for number, ask in enumerate(demand.asks)}
+        needs = self._needs_on(state.inventory)
+        if needs is None:
+            return None
         room = self._room_of(state)
         if _is_hopeless(room.free, demand, needs):
             return None
@@ -116,6 +125,21 @@ class CardSearch:
         pools = frozenset(slot for slot, card in enumerate(cards) if card.index in memory.pools)
         return _Room(free, pools, memory.left_gb(self._own))
 
+    def _needs_on(self, inventory: Inventory) -> Mapping[str, Sequence[int]] | None:
+        """GB that the ask of each container takes of each card, 0 if it may not have it; None if some ask finds too few
+        cards, whatever room they have.
+        """
+        only = self._demand.only
+        admitted = tuple(map(only.admits, inventory.cards)) if only is not None and only.tells_uuids else ()
+        shape = inventory.shape, admitted
+        if shape not in self._needs_by_shape:
+            by_card = [self._needs_of(card, inventory) for card in inventory.cards]
+            asks = self._demand.asks
+            needs = {ask.container: [need[place] for need in by_card] for place, ask in enumerate(asks)}
+            enough = all(sum(map(bool, needs[ask.container])) >= ask.count for ask in asks)
+            self._needs_by_shape[shape] = needs if enough else None
+        return self._needs_by_shape[shape]
+
     def _needs_of(self, card: Card, inventory: Inventory) -> tuple[int, ...]:
         """GB that each ask takes of a card, 0 if it may not have it; worked out once for all cards of a size."""
         kind = card.budget_gb, card.vendor, card.card_class, inventory.exclusive, self._demand.admits(card)
@@ -139,6 +163,9 @@ class CardSearch:
         memory_gb = room.memory_gb
         chosen: dict[str, Sequence[int]] = {}
         end = min(MOST_STEPS, self.steps + _MOST_STEPS_ON_NODE)
+        sign = -1 if self._demand.policy is Policy.SPREAD else 1
+        cards = state.inventory.cards
+        seats = {ask.container: _seats(needs[ask.container], ask, room.pools, cards, sign) for ask in order}
 
         def serve(depth: int) -> bool:
             nonlocal memory_gb
@@ -146,12 +173,12 @@ class CardSearch:
                 return True
             ask = order[depth]
             need = needs[ask.container]
-            for slots in _options(need, ask, free, room.pools, state, self._demand):
+            for slots in _options(seats[ask.container], ask.count, free, sign):
                 if self.steps >= end:
                     self.gave_up = True
                     return False
                 self.steps += 1
-                pooled = sum(need[slot] for slot in slots if slot in room.pools)
+                pooled = sum(need[slot] for slot in slots if slot in room.pools) if room.pools else 0
                 if pooled and pooled > memory_gb:
                     continue
                 memory_gb -= pooled
@@ -200,33 +227,48 @@ def _is_hopeless(free_gb: Sequence[int], demand: Demand, needs: Mapping[str, Seq
     )
 
 
-def _options(
-    need: Sequence[int], ask: Ask, free: Sequence[int], pools: frozenset[int], state: NodeState, demand: Demand
-) -> Iterator[tuple[int, ...]]:
-    """Sets of cards for one ask that have room, by their positions among the node's cards, the preferred set first.
-
-    Preferred is the set that leaves least; of a partition all that is not asked for is left.
-    """
-    sign = -1 if demand.policy is Policy.SPREAD else 1
-    fitting = [
+def _seats(need: Sequence[int], ask: Ask, pools: frozenset[int], cards: Sequence[Card], sign: int) -> list[_Seat]:
+    """The cards for one ask. Of a partition all that is not asked for is left over."""
+    return [
         (
-            sign * (free[slot] - (ask.least_gb if card.is_partition else need[slot])),
+            position,
+            gb,
+            ask.least_gb if card.is_partition else gb,
             sign * card.budget_gb,
             card.index,
-            slot,
+            card.vendor,
+            (card.budget_gb, gb, position in pools),
         )
-        for slot, card in enumerate(state.inventory.cards)
-        if 0 < need[slot] <= free[slot]
+        for position, (card, gb) in enumerate(zip(cards, need, strict=True))
+        if gb
     ]
+
+
+def _options(seats: Iterable[_Seat], count: int, free: Sequence[int], sign: int) -> Iterator[tuple[int, ...]]:
+    """Sets of cards for one ask that have room, by their positions among the node's cards, the preferred set first.
+
+    Preferred is the set that leaves least.
+    """
+    fitting = [
+        (sign * (free[position] - counted), budget, index, position, vendor, (free[position], kind))
+        for position, need, counted, budget, index, vendor, kind in seats
+        if need <= free[position]
+    ]
+    fitting.sort()
     # Cards that are alike stand for each other: a node of eight equal cards has one way to give four.
-    alike: dict[Vendor, dict[tuple[int, int, int, bool], list[int]]] = {}
-    for *_, slot in sorted(fitting):
-        card = state.inventory.cards[slot]
-        alike.setdefault(card.vendor, {}).setdefault(
-            (free[slot], card.budget_gb, need[slot], slot in pools), []
-        ).append(slot)
+    alike: dict[Vendor, dict[Hashable, list[int]]] = {}
+    for _, _, _, position, vendor, kind in fitting:
+        groups = alike.setdefault(vendor, {})
+        if kind in groups:
+            groups[kind].append(position)
+        else:
+            groups[kind] = [position]
     for groups in alike.values():
-        yield from _picks(list(groups.values()), ask.count)
+        if count == 1:
+            for positions in groups.values():
+                yield (positions[0],)
+        else:
+            yield from _picks(list(groups.values()), count)
 
 
 def _picks(groups: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, ...]]:

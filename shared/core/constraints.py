@@ -58,6 +58,15 @@ class Constraints:
     reach: Reach = ANYWHERE
     preferences: Preferences = NO_PREFERENCES
 
+    @property
+    def named_nodes(self) -> frozenset[str] | None:
+        """The only nodes that can meet the demand, where it names them, as a pod of a DaemonSet does; else None."""
+        if self.node_name is not None:
+            return frozenset((self.node_name,))
+        named = [term.named_nodes for term in self.node_affinity or (NodeSelectorTerm(),)]
+        known = [names for names in named if names is not None]
+        return frozenset().union(*known) if len(known) == len(named) else None
+
     def select(self, node: NodeFacts) -> bool:
         """Whether `nodeSelector` and required node affinity select a node."""
         if any(node.labels.get(key) != value for key, value in self.node_selector.items()):

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from shared.core.alike import Alike
 from shared.core.demand import Demand
-from shared.core.node_choice import NodeSearch, units_offered
+from shared.core.node_choice import NodeSearch
 from shared.core.snapshot import NodeState
 
 
@@ -29,10 +29,12 @@ class EmptiedSearch:
 
     def fits(self, alike: Alike, state: NodeState) -> bool:
         """Whether the demand fits one of the nodes that are `alike`, `state`, when it is empty."""
-        memory = state.memory and (state.memory.allocatable, state.memory.kept)
-        units = units_offered(state.facts.allocatable) if state.kinds or self._demand.units else ()
-        kind = alike, memory, units
-        known = self._known.get(kind)
+        look: Hashable = alike
+        if state.memory is not None or state.kinds or self._demand.units:
+            memory = state.memory and (state.memory.allocatable, state.memory.kept)
+            concerned = (*(kind.resource for kind in state.kinds), *(unit.resource for unit in self._demand.units))
+            look = alike, memory, tuple(map(state.facts.allocatable.get, concerned))
+        known = self._known.get(look)
         if known is None:
-            known = self._known[kind] = self._search.choose(state.emptied) is not None
+            known = self._known[look] = self._search.choose(state.emptied) is not None
         return known

@@ -90,42 +90,53 @@ def node_exclusions(node: NodeFacts, constraints: Constraints) -> tuple[Exclusio
     return tuple(sorted(set(_node_exclusions(node, constraints)), key=_ORDER.__getitem__))
 
 
-class NodeFilter:
-    """`node_exclusions` for one pod, worked out once for all nodes that look the same to it."""
+class Filters:
+    """What the filters say for one pod, worked out once in a decision.
 
-    __slots__ = ("_constraints", "_keys", "_known", "_names_matter")
+    What is said of a node itself is the same for all nodes that look the same to the pod.
+    """
 
-    def __init__(self, constraints: Constraints) -> None:
+    __slots__ = ("_constraints", "_keys", "_load", "_names_matter", "_node", "_peers")
+
+    def __init__(self, constraints: Constraints, peers: Peers) -> None:
         terms = constraints.node_affinity or ()
         expressions = (requirement.key for term in terms for requirement in term.expressions)
         self._constraints = constraints
+        self._peers = peers
         self._keys = tuple({*constraints.node_selector, *expressions})
         self._names_matter = (
             constraints.node_name is not None or constraints.reach != ANYWHERE or any(term.fields for term in terms)
         )
-        self._known: dict[Hashable, tuple[Exclusion, ...]] = {}
+        self._node: dict[Hashable, tuple[Exclusion, ...]] = {}
+        self._load: dict[str, tuple[Exclusion, ...]] = {}
 
-    def exclusions(self, node: NodeFacts) -> tuple[Exclusion, ...]:
+    def node_exclusions(self, node: NodeFacts) -> tuple[Exclusion, ...]:
         """What keeps the pod from `node` whatever runs there; empty if nothing does."""
-        if self._names_matter:
-            return node_exclusions(node, self._constraints)
-        look = node.ready, node.unschedulable, node.taints, tuple(map(node.labels.get, self._keys))
-        known = self._known.get(look)
+        look: Hashable = node.name
+        if not self._names_matter:
+            look = node.ready, node.unschedulable, node.taints, tuple(map(node.labels.get, self._keys))
+        known = self._node.get(look)
         if known is None:
-            known = self._known[look] = node_exclusions(node, self._constraints)
+            known = self._node[look] = node_exclusions(node, self._constraints)
         return known
+
+    def load_exclusions(self, state: NodeState) -> tuple[Exclusion, ...]:
+        """What keeps the pod from a node because of the pods there and around it; empty if nothing does."""
+        known = self._load.get(state.facts.name)
+        if known is None:
+            known = self._load[state.facts.name] = load_exclusions(state, self._constraints, self._peers)
+        return known
+
+    def other_shortages(self, state: NodeState) -> tuple[str, ...]:
+        """The resources by name behind `INSUFFICIENT_RESOURCE`."""
+        lacking = _lacking(state, self._constraints)
+        return tuple(sorted(each for each in lacking if _shortage(each) is Exclusion.INSUFFICIENT_RESOURCE))
 
 
 def load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> tuple[Exclusion, ...]:
     """What keeps the pod from a node because of the pods there and around it; empty if nothing does."""
-    reasons = tuple(_load_exclusions(state, constraints, peers))
-    return reasons if len(reasons) < 2 else tuple(sorted(set(reasons), key=_ORDER.__getitem__))
-
-
-def other_shortages(state: NodeState, constraints: Constraints) -> tuple[str, ...]:
-    """The resources by name behind `INSUFFICIENT_RESOURCE`."""
-    lacking = _lacking(state, constraints)
-    return tuple(sorted(each for each in lacking if _shortage(each) is Exclusion.INSUFFICIENT_RESOURCE))
+    reasons = _load_exclusions(state, constraints, peers)
+    return tuple(reasons) if len(reasons) < 2 else tuple(sorted(set(reasons), key=_ORDER.__getitem__))
 
 
 def admits_node(node: NodeFacts, constraints: Constraints) -> bool:
@@ -134,8 +145,8 @@ def admits_node(node: NodeFacts, constraints: Constraints) -> bool:
 
 
 def admits_load(state: NodeState, constraints: Constraints, peers: Peers) -> bool:
-    """Whether `load_exclusions` is empty, without looking for more than one."""
-    return next(_load_exclusions(state, constraints, peers), None) is None
+    """Whether `load_exclusions` is empty."""
+    return not _load_exclusions(state, constraints, peers)
 
 
 _ORDER = {exclusion: place for place, exclusion in enumerate(Exclusion)}
@@ -158,31 +169,35 @@ def _node_exclusions(node: NodeFacts, constraints: Constraints) -> Iterator[Excl
         yield Exclusion.VOLUME_TO_COME
 
 
-def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> Iterator[Exclusion]:
+def _load_exclusions(state: NodeState, constraints: Constraints, peers: Peers) -> list[Exclusion]:
+    reasons = [_shortage(resource) for resource in _lacking(state, constraints)]
     if len(state.pods) >= state.facts.allocatable.get(names.POD_SLOTS, 0):
-        yield Exclusion.TOO_MANY_PODS
-    for resource in _lacking(state, constraints):
-        yield _shortage(resource)
+        reasons.append(Exclusion.TOO_MANY_PODS)
     if constraints.host_ports and _has_port_conflict(state, constraints):
-        yield Exclusion.HOST_PORT
+        reasons.append(Exclusion.HOST_PORT)
     if peers.claim_in_use:
-        yield Exclusion.CLAIM_IN_USE
+        reasons.append(Exclusion.CLAIM_IN_USE)
+    if peers.admit_all:
+        return reasons
     labels = state.facts.labels
     if not peers.meets_affinity(labels):
-        yield Exclusion.POD_AFFINITY
+        reasons.append(Exclusion.POD_AFFINITY)
     if not peers.meets_anti_affinity(labels):
-        yield Exclusion.POD_ANTI_AFFINITY
+        reasons.append(Exclusion.POD_ANTI_AFFINITY)
     if not peers.is_welcome(labels):
-        yield Exclusion.EXISTING_ANTI_AFFINITY
+        reasons.append(Exclusion.EXISTING_ANTI_AFFINITY)
     if not peers.spread.allows(labels):
-        yield Exclusion.TOPOLOGY_SPREAD
+        reasons.append(Exclusion.TOPOLOGY_SPREAD)
+    return reasons
 
 
-def _lacking(state: NodeState, constraints: Constraints) -> Iterator[str]:
-    allocatable = state.facts.allocatable
-    for resource, amount in constraints.requests.items():
-        if amount > allocatable.get(resource, 0) - state.requested.get(resource, 0):
-            yield resource
+def _lacking(state: NodeState, constraints: Constraints) -> list[str]:
+    allocatable, requested = state.facts.allocatable, state.requested
+    return [
+        resource
+        for resource, amount in constraints.requests.items()
+        if amount > allocatable.get(resource, 0) - requested.get(resource, 0)
+    ]
 
 
 def _tolerates_cordon(constraints: Constraints) -> bool:

@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from shared.core.cards import Card
@@ -35,6 +36,10 @@ _HELD = rf"(?:{_SHARE}|{_UNIT})"
 _ENTRY = re.compile(
     rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_HELD}(?:,{_HELD})*)(?:;([0-9]{{1,12}}))?\Z"
 )
+
+
+_MANY_ENTRIES = 16_384
+"""Entries whose texts are remembered: each write to a ledger is answered with all of it, most of it known."""
 
 
 class LedgerError(ValueError):
@@ -74,6 +79,7 @@ class Summary:
     cards: str
 
 
+@lru_cache(maxsize=_MANY_ENTRIES)
 def decode(text: str) -> Entry:
     """The entry that `text` stands for. Raises `LedgerError` if it does not follow the format."""
     match = _ENTRY.match(text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import le
+from operator import attrgetter, le, sub
 from typing import TypeAlias
 
 from shared.core.alike import Alike
 from shared.core.asks import Ask
 from shared.core.card_choice import is_given_whole, may_hold, request_on
-from shared.core.cards import Card, CardClass, Vendor
+from shared.core.cards import Card, CardClass
 from shared.core.demand import Demand
 from shared.core.node_choice import NodeSearch
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, NodeAttempt
@@ -28,11 +28,16 @@ two agree so far; then GB that are needed and free, the card, and its node.
 
 
 @dataclass(frozen=True, slots=True)
-class _Seat:
-    """A card that an ask may have, by its position among the cards of nodes that are alike, and GB it takes there."""
+class _Seats:
+    """Cards that an ask may have, by their positions among those of nodes that are alike, and GB it takes of each."""
 
-    position: int
-    need: int
+    positions: tuple[int, ...]
+    needs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> _Seats:
+        pairs = tuple(pairs)
+        return cls(tuple(position for position, _ in pairs), tuple(need for _, need in pairs))
 
 
 def hardest(groups: Sequence[Alike], demand: Demand, own: int) -> tuple[Ask, bool]:
@@ -53,7 +58,7 @@ def hardest(groups: Sequence[Alike], demand: Demand, own: int) -> tuple[Ask, boo
         return ask.count, max(on_cards, default=0), ask.container
 
     asks = sorted(demand.asks, key=need, reverse=True)
-    states = sorted((state for alike in groups for state in alike.states), key=lambda state: state.name)
+    states = sorted((state for alike in groups for state in alike.states), key=attrgetter("facts.name"))
     for ask in asks:
         search = NodeSearch(replace(demand, asks=(ask,), units=()), own)
         if not any((state.kinds or state.largest_free_gb >= ask.least_gb) and search.choose(state) for state in states):
@@ -69,9 +74,10 @@ def nearest_cards(
     Where one node lacks several cards, only cards without room count, and those of the best node come first.
     """
     # Thousands of nodes for a handful of cards: they are looked at from the nearest on, until no other can be nearer.
-    waiting: list[tuple[_Bound, NodeState, Sequence[_Seat]]] = []
+    waiting: list[tuple[_Bound, NodeState, _Seats]] = []
     for alike in groups:
-        if seats := _seats(alike, ask, demand):
+        seats = _seats(alike, ask, demand)
+        if seats.positions:
             waiting += [(bound, state, seats) for bound, state in _bounds(alike, seats, best_node)]
     heapq.heapify(waiting)
     nearest: list[_Near] = []
@@ -107,16 +113,17 @@ def nearest_node(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) ->
 def is_divisible(groups: Iterable[Alike], ask: Ask, demand: Demand) -> bool:
     """Whether several free cards of one node and vendor would together hold what is asked of one."""
     for alike in groups:
-        cards = alike.example.inventory.cards
-        by_vendor: dict[Vendor, list[_Seat]] = {}
-        for seat in _seats(alike, ask, demand):
-            if cards[seat.position].card_class is CardClass.DISCRETE:
-                by_vendor.setdefault(cards[seat.position].vendor, []).append(seat)
-        for of_vendor in by_vendor.values():
-            need = min(seat.need for seat in of_vendor)
+        cards, every = alike.example.inventory.cards, _seats(alike, ask, demand)
+        discrete = [
+            (position, need)
+            for position, need in zip(every.positions, every.needs, strict=True)
+            if cards[position].card_class is CardClass.DISCRETE
+        ]
+        for seats in _by_vendor(alike, _Seats.of(discrete)):
+            need, several = min(seats.needs), len(seats.needs)
             for state in alike.states:
-                if len(of_vendor) > 1 and state.largest_free_gb * len(of_vendor) >= need:
-                    free = sorted((state.free_gb[seat.position] for seat in of_vendor), reverse=True)
+                if several > 1 and state.largest_free_gb * several >= need:
+                    free = sorted((state.free_gb[position] for position in seats.positions), reverse=True)
                     if any(number * least >= need for number, least in enumerate(free[1:], 2)):
                         return True
     return False
@@ -127,60 +134,62 @@ def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Ite
     and the GB by which the nearest of them falls short; how many there are. Numbers of cards are negative.
     """
     for alike in groups:
-        cards = alike.example.inventory.cards
-        by_vendor: dict[Vendor, list[_Seat]] = {}
-        for seat in _seats(alike, ask, demand):
-            by_vendor.setdefault(cards[seat.position].vendor, []).append(seat)
-        for of_vendor in by_vendor.values():
-            needs = [seat.need for seat in of_vendor]
-            could = [seat.need <= cards[seat.position].budget_gb for seat in of_vendor]
-            enough = min(sum(could), ask.count)
+        budgets = [card.budget_gb for card in alike.example.inventory.cards]
+        for seats in _by_vendor(alike, _seats(alike, ask, demand)):
+            could = [need <= budgets[position] for need, position in zip(seats.needs, seats.positions, strict=True)]
+            enough, cards = min(sum(could), ask.count), -len(seats.needs)
             for state in alike.states:
-                rooms = _rooms(state, of_vendor, own)
-                if fitting := sum(map(le, needs, rooms)):
-                    yield -fitting, 0, 0, -len(of_vendor), state.name
+                rooms = _rooms(state, seats, own)
+                if fitting := sum(map(le, seats.needs, rooms)):
+                    yield -fitting, 0, 0, cards, state.facts.name
                 else:
-                    short = [need - room for need, room, can in zip(needs, rooms, could, strict=True) if can]
-                    yield 0, -enough, min(short, default=0), -len(of_vendor), state.name
+                    short = [need - room for need, room, can in zip(seats.needs, rooms, could, strict=True) if can]
+                    yield 0, -enough, min(short, default=0), cards, state.facts.name
 
 
-def _seats(alike: Alike, ask: Ask, demand: Demand) -> list[_Seat]:
+def _by_vendor(alike: Alike, seats: _Seats) -> list[_Seats]:
+    cards, pairs = alike.example.inventory.cards, list(zip(seats.positions, seats.needs, strict=True))
+    vendors = dict.fromkeys(cards[position].vendor for position in seats.positions)
+    return [_Seats.of(pair for pair in pairs if cards[pair[0]].vendor is vendor) for vendor in vendors]
+
+
+def _seats(alike: Alike, ask: Ask, demand: Demand) -> _Seats:
     inventory = alike.example.inventory
-    return [
-        _Seat(position, request_on(ask, inventory.cards[position], inventory, demand))
+    return _Seats.of(
+        (position, request_on(ask, inventory.cards[position], inventory, demand))
         for position in alike.suiting
         if may_hold(inventory.cards[position], ask)
-    ]
+    )
 
 
-def _bounds(alike: Alike, seats: Sequence[_Seat], best_node: NodeAttempt | None) -> Iterator[tuple[_Bound, NodeState]]:
+def _bounds(alike: Alike, seats: _Seats, best_node: NodeAttempt | None) -> Iterator[tuple[_Bound, NodeState]]:
     """How near the cards of each node may be at best, as far as the sizes of cards and the largest free one tell."""
-    sizes = [(seat.need, alike.example.inventory.cards[seat.position].budget_gb) for seat in seats]
-    least = min((need for need, budget in sizes if need <= budget), default=None)
-    excess = min(need - budget for need, budget in sizes)
+    budgets = [alike.example.inventory.cards[position].budget_gb for position in seats.positions]
+    least = min((need for need, budget in zip(seats.needs, budgets, strict=True) if need <= budget), default=None)
+    excess = min(map(sub, seats.needs, budgets))
     at_least = 0 if best_node is None else 1
     for state in alike.states:
+        name = state.facts.name
         missing = excess if least is None else max(at_least, least - state.largest_free_gb)
-        elsewhere = best_node is not None and state.name != best_node.node
-        yield (elsewhere, False, least is None, missing, state.name), state
+        yield (best_node is not None and name != best_node.node, False, least is None, missing, name), state
 
 
-def _near(state: NodeState, seats: Iterable[_Seat], own: int, best_node: NodeAttempt | None) -> Iterator[_Near]:
-    memory = state.memory
+def _near(state: NodeState, seats: _Seats, own: int, best_node: NodeAttempt | None) -> Iterator[_Near]:
+    memory, cards = state.memory, state.inventory.cards
     empty = memory.emptied if memory is not None else None
     elsewhere = best_node is not None and state.name != best_node.node
-    for seat, room in zip(seats, _rooms(state, seats, own), strict=True):
-        card, need = state.inventory.cards[seat.position], seat.need
+    for position, need, room in zip(seats.positions, seats.needs, _rooms(state, seats, own), strict=True):
+        card = cards[position]
         most = card.budget_gb if empty is None else empty.room_gb(card, card.budget_gb, own)
         if best_node is None or need > room:
             missing = need - most if need > most else max(0, need - room)
-            free = state.free_gb[seat.position]
+            free = state.free_gb[position]
             yield elsewhere, not card.healthy, need > most, missing, state.name, card.index, need, free, card, state
 
 
-def _rooms(state: NodeState, seats: Iterable[_Seat], own: int) -> list[int]:
+def _rooms(state: NodeState, seats: _Seats, own: int) -> Sequence[int]:
     """What of each card the ask could get."""
-    memory, cards, free = state.memory, state.inventory.cards, state.free_gb
+    memory, free = state.memory, state.free_gb
     if memory is None:
-        return [free[seat.position] for seat in seats]
-    return [memory.room_gb(cards[seat.position], free[seat.position], own) for seat in seats]
+        return free if len(free) == len(seats.positions) else [free[position] for position in seats.positions]
+    return [memory.room_gb(state.inventory.cards[position], free[position], own) for position in seats.positions]

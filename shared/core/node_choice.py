@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.core.card_choice import CardSearch, Share
 from shared.core.demand import Demand
 from shared.core.snapshot import NodeState
 from shared.core.unit_choice import UnitShare, choose_units
-from shared.core.units import is_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +45,3 @@ class NodeSearch:
             return Given((), unit_shares)
         shares = self._cards.choose(state)
         return None if shares is None else Given(shares, unit_shares)
-
-
-def offers_anything(state: NodeState) -> bool:
-    """Whether a node has cards or units that a placement could give, full or not: it is in somebody's inventory."""
-    return bool(state.inventory.cards or state.kinds)
-
-
-def units_offered(allocatable: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """The units that a node advertises, by resource."""
-    return tuple(sorted((resource, amount) for resource, amount in allocatable.items() if is_unit(resource)))

@@ -5,13 +5,14 @@ Worked out once per decision over all nodes; after that a node is judged by its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from shared.core.affinity_terms import PodAffinityTerm
 from shared.core.constraints import Constraints
-from shared.core.pods import PodFacts
+from shared.core.pod_index import PodLook
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.spread import Spread
 
@@ -39,6 +40,12 @@ class Peers:
     barred: Domains = field(default_factory=dict)
     spread: Spread = field(default_factory=Spread)
     claim_in_use: bool = False
+    admit_all: bool = field(init=False, repr=False, compare=False)
+    """Whether no label of a node could keep the pod away."""
+
+    def __post_init__(self) -> None:
+        told = self.affinity_keys or self.avoided or self.barred or self.spread.limits
+        object.__setattr__(self, "admit_all", not told)
 
     @classmethod
     def of(cls, snapshot: Snapshot, constraints: Constraints) -> Peers:
@@ -76,32 +83,33 @@ class Peers:
 
 def _domains_with_all(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) -> Domains:
     """For the key of each term, the domains with a pod that all terms speak of."""
-    domains: dict[str, set[str]] = {}
-    if terms:
-        for state in snapshot:
-            if any(all(speaks_of(term, pod) for term in terms) for pod in state.pods.values()):
-                for term in terms:
-                    _record(domains, term, state)
-    return domains
+    if not terms:
+        return {}
+    nodes = snapshot.indexed.pods(lambda look: all(speaks_of(term, look) for term in terms))
+    domains = {term.topology_key: _domains_of(nodes, term.topology_key, snapshot) for term in terms}
+    return {key: values for key, values in domains.items() if values}
 
 
 def _domains_with_any(terms: tuple[PodAffinityTerm, ...], snapshot: Snapshot) -> Domains:
     """For the key of each term, the domains with a pod that this term speaks of."""
     domains: dict[str, set[str]] = {}
-    for term in (by_name(term, snapshot) for term in terms):
-        known = domains.setdefault(term.topology_key, set())
-        for state in snapshot:
-            domain = state.facts.labels.get(term.topology_key)
-            if domain is not None and domain not in known and _runs_any(term, state):
-                known.add(domain)
+    for term in terms:
+        nodes = snapshot.indexed.pods(partial(speaks_of, by_name(term, snapshot)))
+        domains.setdefault(term.topology_key, set()).update(_domains_of(nodes, term.topology_key, snapshot))
     return domains
+
+
+def _domains_of(nodes: Iterable[str], key: str, snapshot: Snapshot) -> set[str]:
+    """The values of a label on those of `nodes` that have it."""
+    labelled = snapshot.indexed.labelled(key)
+    return {labelled[node] for node in nodes if node in labelled}
 
 
 def _barred(snapshot: Snapshot, constraints: Constraints) -> Domains:
     """The domains where a pod has a term that speaks of the one with `constraints`."""
     own_namespace_labels = snapshot.namespaces.get(constraints.namespace, _NO_LABELS)
     domains: dict[str, set[str]] = {}
-    for state in snapshot:
+    for state in snapshot.indexed.repelling():
         for pod in state.repelling:
             for term in pod.anti_affinity:
                 if term.selects(constraints.namespace, constraints.labels, own_namespace_labels):
@@ -131,16 +139,9 @@ def by_name(term: PodAffinityTerm, snapshot: Snapshot) -> PodAffinityTerm:
     return replace(term, namespaces=term.namespaces | selected, namespace_selector=None)
 
 
-def _runs_any(term: PodAffinityTerm, state: NodeState) -> bool:
-    """Whether a pod on a node is one that `term` speaks of."""
-    for pod in state.pods.values():  # noqa: SIM110 - asked for every pod of a cluster, and faster than any()
-        if speaks_of(term, pod):
-            return True
-    return False
-
-
-def speaks_of(term: PodAffinityTerm, pod: PodFacts) -> bool:
-    return term.selects(pod.namespace, pod.labels, _NO_LABELS)
+def speaks_of(term: PodAffinityTerm, look: PodLook) -> bool:
+    """Whether pods that look like this are among those that `term`, with its namespaces by name, speaks of."""
+    return term.selects(look.namespace, look.labels, _NO_LABELS)
 
 
 def _record(domains: dict[str, set[str]], term: PodAffinityTerm, state: NodeState) -> None:
@@ -150,4 +151,7 @@ def _record(domains: dict[str, set[str]], term: PodAffinityTerm, state: NodeStat
 
 
 def _within(domains: Domains, node_labels: Mapping[str, str]) -> bool:
-    return bool(domains) and any(node_labels.get(key) in values for key, values in domains.items())
+    for key, values in domains.items():  # noqa: SIM110 - asked for every node of a cluster, and faster than any()
+        if node_labels.get(key) in values:
+            return True
+    return False

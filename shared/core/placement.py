@@ -7,8 +7,7 @@ policy and takes the first that the scheduler's filters admit.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,9 +15,9 @@ from shared.api import names
 from shared.core.card_choice import Share, accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
-from shared.core.filters import admits_load, admits_node
+from shared.core.filters import Filters
 from shared.core.ledger import Shares, merge_shares
-from shared.core.node_choice import NodeSearch, offers_anything
+from shared.core.node_choice import NodeSearch
 from shared.core.nofit import explain_no_fit
 from shared.core.peers import Peers
 from shared.core.ranking import preferred_first
@@ -58,15 +57,15 @@ def place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Verdi
     nodes comes before all that.
     """
     constraints = constraints.settled(snapshot.volumes)
-    peers = Peers.of(snapshot, constraints)
-    placed = _find(snapshot, demand, constraints, peers)
-    return placed if placed is not None else explain_no_fit(snapshot, demand, constraints, peers)
+    filters = Filters(constraints, Peers.of(snapshot, constraints))
+    placed = _find(snapshot, demand, constraints, filters)
+    return placed if placed is not None else explain_no_fit(snapshot, demand, constraints, filters)
 
 
 def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Placed | None:
     """What `place` finds, without the reason where it finds none: for whoever asks again and again."""
     constraints = constraints.settled(snapshot.volumes)
-    return _find(snapshot, demand, constraints, Peers.of(snapshot, constraints))
+    return _find(snapshot, demand, constraints, Filters(constraints, Peers.of(snapshot, constraints)))
 
 
 def fits(state: NodeState, booking: Shares, memory_mib: int = 0, units: Units = ()) -> bool:
@@ -82,12 +81,12 @@ def fits(state: NodeState, booking: Shares, memory_mib: int = 0, units: Units = 
     return state.memory is None or state.memory.suffices(booking, memory_mib * BYTES_PER_MIB)
 
 
-def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: Peers) -> Placed | None:
+def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, filters: Filters) -> Placed | None:
     search = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
     usable = (
         state
-        for state in _roomy(snapshot, demand)
-        if admits_node(state.facts, constraints) and admits_load(state, constraints, peers)
+        for state in _roomy(snapshot, demand, constraints)
+        if not filters.node_exclusions(state.facts) and not filters.load_exclusions(state)
     )
     for state in preferred_first(usable, snapshot, constraints):
         given = search.choose(state)
@@ -97,24 +96,33 @@ def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, peers: P
     return None
 
 
-def _roomy(snapshot: Snapshot, demand: Demand) -> Iterator[NodeState]:
-    """Nodes that have room as far as sums tell, best first."""
-    sign = -1 if demand.policy is Policy.SPREAD else 1
-    cards = max((ask.count for ask in demand.asks), default=0)
-    largest = max((ask.least_gb for ask in demand.asks), default=0)
-    together = sum(ask.least_gb * ask.count for ask in demand.asks)
-    # A heap: the first few are all that is needed as a rule, and sorting thousands is not.
-    roomy = [
-        (sign * state.total_free_gb, state.name)
-        for state in snapshot
-        if (
-            # Units are counted, not measured, so sums of GB say nothing of them.
-            state.kinds
-            or (state.largest_free_gb >= largest and state.total_free_gb >= together and len(state.free_gb) >= cards)
-        )
-        and offers_anything(state)
-        and accel_met(state.inventory, demand)
-    ]
-    heapq.heapify(roomy)
-    while roomy:
-        yield snapshot.nodes[heapq.heappop(roomy)[1]]
+def _roomy(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Iterator[NodeState]:
+    """Nodes that have room as far as sums and counts tell, best first."""
+    wanted = [(ask.least_gb, ask.count) for ask in demand.asks]
+    largest = max((gb for gb, _ in wanted), default=0)
+    most = max((count for _, count in wanted), default=0)
+    several = [(gb, count) for gb, count in wanted if count > 1]
+    together = sum(gb * count for gb, count in wanted)
+    among = _selected(snapshot, constraints)
+    for state in snapshot.indexed.by_room(together, most_first=demand.policy is Policy.SPREAD, among=among):
+        # Units are counted, not measured, so sums of GB say nothing of them.
+        if state.kinds:
+            in_sum = not wanted or any(state.free_units(kind.resource) >= most for kind in state.kinds)
+        else:
+            in_sum = state.largest_free_gb >= largest and (not several or _has_as_many(state, several))
+        if in_sum and accel_met(state.inventory, demand):
+            yield state
+
+
+def _has_as_many(state: NodeState, several: Sequence[tuple[int, int]]) -> bool:
+    """Whether there are as many cards with so many GB free, for each number of GB."""
+    return all(sum(free >= gb for free in state.free_gb) >= count for gb, count in several)
+
+
+def _selected(snapshot: Snapshot, constraints: Constraints) -> Collection[str] | None:
+    """The names of a few nodes beside which none can be selected, or None if no word of the pod tells them."""
+    if constraints.named_nodes is not None:
+        return constraints.named_nodes
+    labels = constraints.node_selector.items()
+    found = ([name for name, has in snapshot.indexed.labelled(key).items() if has == value] for key, value in labels)
+    return min(found, key=len, default=None)

@@ -9,6 +9,7 @@ without constraints, which is the opposite of packing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from math import floor, log
 from typing import Final
 
@@ -79,11 +80,9 @@ def _neighbours(states: Sequence[NodeState], snapshot: Snapshot, constraints: Co
     """For each node the weights of the preferred terms, once for every pod in its domains that they speak of."""
     weights: dict[tuple[str, str], int] = {}
     for weight, term in constraints.preferences.pods:
-        named = by_name(term, snapshot)
-        for state in snapshot:
-            domain = state.facts.labels.get(term.topology_key)
+        for node, pods in snapshot.indexed.pods(partial(speaks_of, by_name(term, snapshot))).items():
+            domain = snapshot.nodes[node].facts.labels.get(term.topology_key)
             if domain is not None:
-                pods = sum(speaks_of(named, pod) for pod in state.pods.values())
                 key = term.topology_key, domain
                 weights[key] = weights.get(key, 0) + weight * pods
     keys = {key for key, _ in weights}
@@ -117,13 +116,14 @@ def _pods_by_domain(
     key = rule.topology_key
     counts = {state.facts.labels[key]: 0 for state in labelled}
     others = [other.topology_key for other in constraints.preferences.spread]
-    for state in snapshot:
+    for node, pods in selected_pods(rule, snapshot, constraints.namespace).items():
+        state = snapshot.nodes[node]
         labels = state.facts.labels
         # A host is judged by its own pods, whatever the policies say: the scheduler does not count beyond it.
         if labels.get(key) in counts and (
             key == names.HOSTNAME or (all(other in labels for other in others) and is_counted(rule, state, constraints))
         ):
-            counts[labels[key]] += selected_pods(rule, state, constraints.namespace)
+            counts[labels[key]] += pods
     return counts
 
 

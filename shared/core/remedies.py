@@ -16,7 +16,7 @@ from shared.core.demand import Demand
 from shared.core.placement import find_place
 from shared.core.pods import PodFacts
 from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
-from shared.core.snapshot import Snapshot
+from shared.core.snapshot import NodeState, Snapshot
 from shared.core.tolerations import Toleration, TolerationOperator, untolerated
 
 
@@ -113,8 +113,8 @@ def _nearby(refusal: NoFit, snapshot: Snapshot) -> Iterator[PodFacts]:
 
 
 def _without(snapshot: Snapshot, pods: Sequence[PodFacts]) -> Snapshot:
-    nodes = dict(snapshot.nodes)
+    changed: dict[str, NodeState] = {}
     for pod in pods:
-        state = nodes[pod.node].without_pod(pod.key)
-        nodes[pod.node] = state if pod.reservation is None else state.without_entry(pod.reservation)
-    return replace(snapshot, nodes=nodes)
+        state = changed.get(pod.node, snapshot.nodes[pod.node]).without_pod(pod.key)
+        changed[pod.node] = state if pod.reservation is None else state.without_entry(pod.reservation)
+    return snapshot.changed(changed)

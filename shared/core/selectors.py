@@ -87,6 +87,12 @@ class NodeSelectorTerm:
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
+    @property
+    def named_nodes(self) -> frozenset[str] | None:
+        """The only nodes that it can select, if it names them."""
+        named = [frozenset(field.values) for field in self.fields if field.operator == _IN]
+        return frozenset.intersection(*named) if named else None
+
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it selects the node `name` with `labels`."""
         if not self.expressions and not self.fields:

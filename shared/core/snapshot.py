@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from shared.core.cards import Card, Inventory
+from shared.core.cards import Card, Inventory, Vendor
 from shared.core.device_use import device_use
 from shared.core.ledger import Entry
+from shared.core.node_index import Nodes
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
@@ -103,6 +104,11 @@ class NodeState:
         return self.facts.name
 
     @property
+    def offers_anything(self) -> bool:
+        """Whether it has cards or units that a placement could give, full or not: it is in somebody's inventory."""
+        return bool(self.inventory.cards or self.kinds)
+
+    @property
     def emptied(self) -> NodeState:
         """The node as it would be with nothing on it, and with every card of it in order."""
         cards = tuple(replace(card, healthy=True, foreign_gb=0) for card in self.inventory.cards)
@@ -113,13 +119,14 @@ class NodeState:
 
         None where the admin has cordoned every card: of some the kubelet may take another, of all it cannot.
         """
-        cards = [card for card in self.inventory.cards if card.vendor is vendor_of(resource)]
-        if self.inventory.kinds and cards and not any(card.healthy for card in cards):
-            return 0
         free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
         if self.cards_in_shares and not is_partition(resource):
             free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
-        return max(0, free)
+        return 0 if free <= 0 or (self.inventory.kinds and self._is_out_of_service(vendor_of(resource))) else free
+
+    def _is_out_of_service(self, vendor: Vendor) -> bool:
+        healthy = [card.healthy for card in self.inventory.cards if card.vendor is vendor]
+        return bool(healthy) and not any(healthy)
 
     def with_facts(self, facts: NodeFacts) -> NodeState:
         if facts.allocatable == self.facts.allocatable:
@@ -152,9 +159,18 @@ class Snapshot:
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Volumes = NO_VOLUMES
+    indexed: Nodes = field(init=False, repr=False, compare=False)
+    """The same nodes with what decisions look them up by."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indexed", Nodes.of(self.nodes))
 
     def __iter__(self) -> Iterator[NodeState]:
-        return iter(self.nodes.values())
+        return self.indexed.states()
+
+    def changed(self, states: Mapping[str, NodeState]) -> Snapshot:
+        """The snapshot with some of its nodes in another state."""
+        return replace(self, nodes=self.indexed.changed(states)) if states else self
 
 
 def _used_gb(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[int, int]:

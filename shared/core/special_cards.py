@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from shared.core.alike import Alike, suits
 from shared.core.card_choice import may_hold
 from shared.core.cards import Card, CardClass
-from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.device_use import UNKNOWN_CARD, vendors_in_doubt
-from shared.core.filters import Exclusion, load_exclusions
-from shared.core.peers import Peers
+from shared.core.filters import Exclusion, Filters
 from shared.core.refusal import Backing, CardAttempt
 from shared.core.snapshot import NodeState
 from shared.core.system_memory import BYTES_PER_GB, gb_for_bytes
@@ -26,18 +24,16 @@ def only_partitions(state: NodeState, demand: Demand) -> Sequence[str]:
     return () if able else ("with MIG partitions only",)
 
 
-def closing_reasons(
-    state: NodeState, alike: Alike, constraints: Constraints, peers: Peers
-) -> Sequence[Exclusion | str]:
+def closing_reasons(state: NodeState, alike: Alike, filters: Filters) -> Sequence[Exclusion | str]:
     """What keeps the pod from one of the nodes that are `alike` because of the pods there; empty if nothing does.
 
     Memory that the node is short of is no such reason where its cards give away the same memory: then it is a fact of
     those cards.
     """
-    reasons: list[Exclusion | str] = [*load_exclusions(state, constraints, peers)]
+    reasons: list[Exclusion | str] = [*filters.load_exclusions(state)]
     if Exclusion.INSUFFICIENT_MEMORY in reasons and all(card.is_backed for card in alike.suiting_cards):
         reasons.remove(Exclusion.INSUFFICIENT_MEMORY)
-    if not any(state.free_gb[position] for position in alike.suiting):
+    if not any(map(state.free_gb.__getitem__, alike.suiting)):
         in_doubt = vendors_in_doubt(state.inventory, state.pods)
         if all(card.vendor in in_doubt for card in alike.suiting_cards):
             reasons.append(UNKNOWN_CARD)

@@ -6,7 +6,7 @@ scheduler sees a single domain and every skew is fine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,24 +69,46 @@ class Spread:
         rules = constraints.topology_spread
         if not rules:
             return cls()
-        keys = [rule.topology_key for rule in rules]
-        nodes = [state for state in snapshot if all(key in state.facts.labels for key in keys)]
-        return cls(tuple(_limit(rule, nodes, constraints) for rule in rules))
+        labelled = [snapshot.indexed.labelled(rule.topology_key) for rule in rules]
+        nodes = labelled[0].keys() if len(labelled) == 1 else set(labelled[0]).intersection(*labelled[1:])
+        return cls(
+            tuple(
+                _limit(rule, domains, nodes, snapshot, constraints)
+                for rule, domains in zip(rules, labelled, strict=True)
+            )
+        )
 
     def allows(self, node_labels: Mapping[str, str]) -> bool:
         """Whether the pod may go to a node with these labels."""
-        return all(limit.allows(node_labels) for limit in self.limits)
+        return not self.limits or all(limit.allows(node_labels) for limit in self.limits)
 
 
-def _limit(rule: TopologySpreadConstraint, nodes: Iterable[NodeState], constraints: Constraints) -> DomainLimit:
-    counts: dict[str, int] = {}
-    for state in nodes:
-        if is_counted(rule, state, constraints):
-            domain = state.facts.labels[rule.topology_key]
-            counts[domain] = counts.get(domain, 0) + selected_pods(rule, state, constraints.namespace)
+def _limit(
+    rule: TopologySpreadConstraint,
+    domains: Mapping[str, str],
+    nodes: Set[str],
+    snapshot: Snapshot,
+    constraints: Constraints,
+) -> DomainLimit:
+    """The limit among `nodes`, each of which `domains` gives a domain."""
+    if _depends_on_node(rule, constraints):
+        nodes = {node for node in nodes if is_counted(rule, snapshot.nodes[node], constraints)}
+    if len(nodes) < len(domains):
+        domains = {node: domains[node] for node in nodes}
+    counts = dict.fromkeys(domains.values(), 0)
+    for node, pods in selected_pods(rule, snapshot, constraints.namespace).items():
+        domain = domains.get(node)
+        if domain is not None:
+            counts[domain] += pods
     emptiest = min(counts.values()) if len(counts) >= max(1, rule.min_domains) else 0
     counts_itself = rule.selector is not None and rule.selector.matches(constraints.labels)
     return DomainLimit(rule.topology_key, counts, most=rule.max_skew + emptiest - int(counts_itself))
+
+
+def _depends_on_node(rule: TopologySpreadConstraint, constraints: Constraints) -> bool:
+    """Whether `is_counted` may tell one node from another."""
+    selects = bool(constraints.node_selector) or constraints.node_affinity is not None
+    return rule.honor_taints or (rule.honor_affinity and selects)
 
 
 def is_counted(rule: TopologySpreadConstraint, state: NodeState, constraints: Constraints) -> bool:
@@ -96,13 +118,13 @@ def is_counted(rule: TopologySpreadConstraint, state: NodeState, constraints: Co
     return not rule.honor_taints or constraints.tolerate(state.facts)
 
 
-def selected_pods(rule: TopologySpreadConstraint, state: NodeState, namespace: str) -> int:
-    """The pods of a node that count: not the terminating ones, and none if the selector has no conditions."""
+def selected_pods(rule: TopologySpreadConstraint, snapshot: Snapshot, namespace: str) -> Mapping[str, int]:
+    """The pods that count, by node: not the terminating ones, and none if the selector has no conditions."""
     if rule.selector is None or not rule.selector.requirements:
-        return 0
+        return {}
     selects = rule.selector.matches
-    return sum(
-        pod.namespace == namespace and not pod.terminating and selects(pod.labels) for pod in state.pods.values()
+    return snapshot.indexed.pods(
+        lambda look: look.namespace == namespace and not look.terminating and selects(look.labels)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from shared.api import names
 from shared.core.alike import Alike
@@ -130,11 +131,20 @@ def _attempts(groups: Iterable[Alike], ask: Ask, demand: Demand) -> Iterator[Uni
         for kind in alike.example.kinds:
             if not is_kind_for(kind, ask, demand) or not is_admitted(alike.example, kind, demand):
                 continue
+            # Nodes that are alike differ in how many units they have, so the nearest is known before it is described.
+            numbers = (
+                (state.facts.name, state.free_units(kind.resource), state.facts.allocatable.get(kind.resource, 0))
+                for state in alike.states
+            )
+            name, free, total = min(numbers, key=partial(_fewest_missing, ask.count))
             parts = not is_apart_enough(kind, ask, demand)
-            for state in alike.states:
-                total = state.facts.allocatable.get(kind.resource, 0)
-                free = state.free_units(kind.resource)
-                yield UnitAttempt(state.name, kind.resource, ask.count, free, total, need_gb, kind.gb, parts=parts)
+            yield UnitAttempt(name, kind.resource, ask.count, free, total, need_gb, kind.gb, parts=parts)
+
+
+def _fewest_missing(need: int, numbers: tuple[str, int, int]) -> tuple[bool, bool, int, str]:
+    """What of `_nearness` differs between nodes that are alike."""
+    name, free, total = numbers
+    return total == 0, need > total, max(0, need - free), name
 
 
 def _nearness(attempt: UnitAttempt) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from shared.api import names
@@ -31,6 +32,7 @@ def is_unit(resource: str) -> bool:
     return resource in _WHOLE_CARDS or is_partition(resource)
 
 
+@lru_cache(maxsize=1024)
 def is_partition(resource: str) -> bool:
     """Whether a unit of this resource is a MIG slice."""
     return _PARTITION.match(resource) is not None

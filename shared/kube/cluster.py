@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from shared.core.cards import Inventory
 from shared.core.ledger import Entry
+from shared.core.node_index import NodeIndex, Nodes
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.snapshot import NO_CARDS, NodeState, Snapshot
@@ -39,7 +40,9 @@ class Cluster:
     """Nodes, their cards and ledgers, their pods, namespace labels, storage, quotas, kept current by the reflectors."""
 
     def __init__(self) -> None:
-        self._states: dict[str, NodeState] = {}
+        self._nodes = NodeIndex()
+        self._nodes.prepare()
+        self._states = self._nodes.states
         self._gpu_nodes: dict[str, GpuNode] = {}
         self._homeless: dict[str, dict[str, PodFacts]] = {}
         self._where: dict[str, str] = {}
@@ -55,7 +58,7 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; valid until the next await."""
-        return Snapshot(self._states, self._namespaces, self.storage.volumes)
+        return Snapshot(Nodes(self._nodes), self._namespaces, self.storage.volumes)
 
     def node(self, name: str) -> NodeState | None:
         return self._states.get(name)
@@ -136,14 +139,14 @@ class Cluster:
     def node_upserted(self, facts: NodeFacts) -> None:
         old = self._states.get(facts.name)
         if old is not None and old.facts.uid == facts.uid:
-            self._states[facts.name] = old.with_facts(facts)
+            self._nodes.put(old.with_facts(facts))
         else:
             pods = self._homeless.pop(facts.name, {}) if old is None else old.pods
-            self._states[facts.name] = NodeState.of(facts, *self._cards_of(facts), pods)
+            self._nodes.put(NodeState.of(facts, *self._cards_of(facts), pods))
         self._changed(facts.name)
 
     def node_deleted(self, name: str) -> None:
-        state = self._states.pop(name, None)
+        state = self._nodes.drop(name)
         if state is not None and state.pods:
             self._homeless[name] = dict(state.pods)
         self._changed(name)
@@ -218,7 +221,7 @@ class Cluster:
         self._where[pod.key] = pod.node
         state = self._states.get(pod.node)
         if state is not None:
-            self._states[pod.node] = state.with_pod(pod)
+            self._nodes.put(state.with_pod(pod))
         else:
             self._homeless.setdefault(pod.node, {})[pod.key] = pod
 
@@ -233,7 +236,7 @@ class Cluster:
                 del self._carriers[pod.reservation]
         state = self._states.get(node)
         if state is not None:
-            self._states[node] = state.without_pod(key)
+            self._nodes.put(state.without_pod(key))
         else:
             self._homeless[node].pop(key)
             if not self._homeless[node]:
@@ -259,7 +262,7 @@ class Cluster:
     def _cards_changed(self, name: str) -> None:
         state = self._states.get(name)
         if state is not None:
-            self._states[name] = state.with_inventory(*self._cards_of(state.facts))
+            self._nodes.put(state.with_inventory(*self._cards_of(state.facts)))
         self._changed(name)
 
     def _cards_of(self, facts: NodeFacts) -> tuple[Inventory, Mapping[str, Entry]]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.constraints import read_constraints
-from shared.core.filters import admits_load, admits_node, load_exclusions, node_exclusions
+from shared.core.filters import Filters, admits_load, admits_node, load_exclusions, node_exclusions
 from shared.core.nodes import node_facts
 from shared.core.peers import Peers
 from shared.core.pods import pod_facts
@@ -258,3 +258,19 @@ def test_all_filters_agree_with_the_documentation(cluster: tuple[list[Json], lis
 @given(clusters(ASKING_NOTHING, 8))
 def test_the_peers_of_a_pod_agree_with_the_documentation(cluster: tuple[list[Json], list[Json], Json]) -> None:
     assert_agreement(*cluster)
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(ASKING, 4))
+def test_what_is_worked_out_once_for_all_nodes_that_look_the_same_is_true_of_each(
+    cluster: tuple[list[Json], list[Json], Json],
+) -> None:
+    made, running, pod = cluster
+    snapshot, constraints = product(made, running), read_constraints(pod)
+    peers = Peers.of(snapshot, constraints)
+    filters, named = Filters(constraints, peers), constraints.named_nodes
+    for state in (*snapshot, *snapshot):
+        assert filters.node_exclusions(state.facts) == node_exclusions(state.facts, constraints)
+        assert filters.load_exclusions(state) == load_exclusions(state, constraints, peers)
+        if named is not None and state.name not in named:
+            assert not admits_node(state.facts, constraints)

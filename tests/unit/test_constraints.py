@@ -135,6 +135,32 @@ def test_which_nodes_a_pod_selects(pod: PodBuilder, selected: bool) -> None:
     assert read_constraints(pod.raw()).select(WEST) is selected
 
 
+ON_A = {"matchFields": [requirement("metadata.name", "In", "a")]}
+ON_B_IN_WEST = {
+    **expressions(requirement("zone", "In", "west")),
+    "matchFields": [requirement("metadata.name", "In", "b")],
+}
+
+
+@pytest.mark.parametrize(
+    ("pod", "named"),
+    [
+        pytest.param(a_pod(), None, id="no-word"),
+        pytest.param(a_pod().spec(nodeName="a"), {"a"}, id="node-name"),
+        pytest.param(a_pod().selecting(zone="west"), None, id="labels-name-no-node"),
+        pytest.param(a_pod().node_affinity(ON_A), {"a"}, id="a-daemonset-names-its-node"),
+        pytest.param(a_pod().node_affinity(ON_A, ON_B_IN_WEST), {"a", "b"}, id="terms-are-ORed"),
+        pytest.param(a_pod().node_affinity(ON_A, expressions(requirement("zone", "Exists"))), None, id="not-all-terms"),
+        pytest.param(
+            a_pod().node_affinity({"matchFields": [requirement("metadata.name", "NotIn", "a")]}), None, id="all-but-one"
+        ),
+        pytest.param(a_pod().node_affinity(), None, id="affinity-without-terms"),
+    ],
+)
+def test_which_nodes_a_pod_names(pod: PodBuilder, named: set[str] | None) -> None:
+    assert read_constraints(pod.raw()).named_nodes == named
+
+
 def test_a_pod_tolerates_a_node_if_it_tolerates_all_its_taints() -> None:
     read = read_constraints(a_pod().tolerating("gpu").raw())
     assert read.tolerate(NodeFacts("a", taints=(Taint("gpu", "t4", "NoSchedule"),)))

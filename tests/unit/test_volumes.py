@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.core.constraints import ConstraintError, read_constraints
-from shared.core.filters import Exclusion, load_exclusions, node_exclusions
+from shared.core.filters import Exclusion, Filters, load_exclusions, node_exclusions
 from shared.core.peers import Peers
 from shared.core.placement import Placed, find_place, place
 from shared.core.refusal import NoFit
@@ -29,7 +29,10 @@ def may_go_to(pod: PodBuilder, *objects: Raw) -> dict[str, set[str]]:
     """For each node, why its volumes keep `pod` away."""
     snapshot = a_cluster(NODES)
     constraints = read_constraints(pod.raw()).settled(storage(*objects))
-    return {state.name: set(node_exclusions(state.facts, constraints)) for state in snapshot}
+    reasons = {state.name: node_exclusions(state.facts, constraints) for state in snapshot}
+    filters = Filters(constraints, Peers())
+    assert {state.name: filters.node_exclusions(state.facts) for state in snapshot} == reasons
+    return {name: set(each) for name, each in reasons.items()}
 
 
 def open_nodes(pod: PodBuilder, *objects: Raw) -> set[str]:
