@@ -2,9 +2,9 @@
 
 On the wire it is `GPUNode.status.reservations`, a map from reservation id to a short text,
 `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`, with `;<MiB>` at its end where the pod's own memory
-request matters to others (see `Entry`). Units of a vendor's resource stand among the shares as `nvidia.com/gpu=1`. A
-text costs a third of what an object does in a write, and a map keyed by id lets one entry be added or removed by a
-merge patch.
+request matters to others (see `Entry`). Units of a vendor's resource stand among the shares as `nvidia.com/gpu=1`. An
+entry that is not simply a pod's ends with a word, `;kept` or `;preempting` (see `Mark`). A text costs a third of what an
+object does in a write, and a map keyed by id lets one entry be added or removed by a merge patch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -34,7 +35,8 @@ _SHARE = r"[0-9]{1,3}:[0-9]{1,9}"
 _UNIT = r"[a-z0-9.-]{1,63}/[A-Za-z0-9._-]{1,63}=[0-9]{1,5}"
 _HELD = rf"(?:{_SHARE}|{_UNIT})"
 _ENTRY = re.compile(
-    rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_HELD}(?:,{_HELD})*)(?:;([0-9]{{1,12}}))?\Z"
+    rf"([a-z0-9-]{{1,63}})/([0-9a-f]{{8}});([0-9]{{1,12}});({_HELD}(?:,{_HELD})*)(?:;([0-9]{{1,12}}))?"
+    r"(?:;(kept|preempting))?\Z"
 )
 
 
@@ -46,12 +48,23 @@ class LedgerError(ValueError):
     """A ledger text that does not follow the format."""
 
 
+class Mark(StrEnum):
+    """What is special about an entry; empty for one that stands for a pod or waits for it."""
+
+    NONE = ""
+    KEPT = "kept"
+    """Its pod is gone, and its owner will create another: nobody else gets the seat for a while."""
+    PREEMPTING = "preempting"
+    """Its pod waits until pods of lower priority have left: only such an entry may stand above a card's budget."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One pod's reservation: who asked, when it was written (unix seconds), GB by slot, units by resource.
 
     `memory_mib` is what the pod requests of its node's memory, where its card is backed by that memory: until the pod
-    is seen, nobody else could know.
+    is seen, nobody else could know. Of a kept seat `owner_hash` stands for the top owner and `since` is when its pod
+    went.
     """
 
     namespace: str
@@ -60,12 +73,14 @@ class Entry:
     shares: Shares
     memory_mib: int = 0
     units: Units = ()
+    mark: Mark = Mark.NONE
 
     def encode(self) -> str:
         """The text of this entry in `GPUNode.status.reservations`."""
         held = [f"{index}:{gb}" for index, gb in self.shares] + [f"{name}={count}" for name, count in self.units]
         memory = f";{self.memory_mib}" if self.memory_mib else ""
-        return f"{self.namespace}/{self.owner_hash};{self.since};{','.join(held)}{memory}"
+        mark = f";{self.mark}" if self.mark else ""
+        return f"{self.namespace}/{self.owner_hash};{self.since};{','.join(held)}{memory}{mark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +120,7 @@ def decode(text: str) -> Entry:
         tuple(sorted(shares.items())),
         int(match[5] or 0),
         tuple(sorted(units.items())),
+        Mark(match[6] or ""),
     )
 
 

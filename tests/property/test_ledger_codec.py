@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.ledger import Entry, LedgerError, Shares, decode, decode_all, merge_shares, owner_hash, summarise
+from shared.core.ledger import Entry, LedgerError, Mark, Shares, decode, decode_all, merge_shares, owner_hash, summarise
 from shared.core.units import Units
 from tests.unit.core_builders import card
 
@@ -23,12 +23,13 @@ units: st.SearchStrategy[Units] = st.dictionaries(resources, st.integers(1, 512)
 )
 held = st.tuples(shares, units) | st.tuples(st.just(()), units.filter(bool))
 entries = st.builds(
-    lambda namespace, owner, since, held, mib: Entry(namespace, owner, since, held[0], mib, held[1]),
+    lambda namespace, owner, since, held, mib, mark: Entry(namespace, owner, since, held[0], mib, held[1], mark),
     namespaces,
     st.text(max_size=40).map(owner_hash),
     st.integers(min_value=0, max_value=10**12 - 1),
     held,
     st.integers(min_value=0, max_value=10**9),
+    st.sampled_from(Mark),
 )
 
 

@@ -11,6 +11,7 @@ from shared.core.ledger import (
     ID_LENGTH,
     Entry,
     LedgerError,
+    Mark,
     Summary,
     decode,
     decode_all,
@@ -36,6 +37,14 @@ def test_the_memory_that_a_pod_requests_stands_at_the_end_where_it_matters() -> 
     assert decode(f"{TEXT};4096") == with_memory
 
 
+@pytest.mark.parametrize("mark", [Mark.KEPT, Mark.PREEMPTING])
+@pytest.mark.parametrize("memory_mib", [0, 4096])
+def test_what_is_special_about_an_entry_is_its_last_word(mark: Mark, memory_mib: int) -> None:
+    special = replace(ENTRY, memory_mib=memory_mib, mark=mark)
+    assert special.encode() == f"{TEXT}{';4096' if memory_mib else ''};{mark}"
+    assert decode(special.encode()) == special
+
+
 def test_shares_are_read_in_the_order_of_the_slots() -> None:
     assert decode("models/0f3a9c1d;1800000000;7:1,0:6").shares == ((0, 6), (7, 1))
 
@@ -56,6 +65,9 @@ def test_shares_are_read_in_the_order_of_the_slots() -> None:
         "models/0F3A9C1D;1800000000;0:6",
         "/0f3a9c1d;1800000000;0:6",
         "Models/0f3a9c1d;1800000000;0:6",
+        f"{TEXT};kept;4096",
+        f"{TEXT};kept;preempting",
+        f"{TEXT};",
         f"{TEXT}\n",
         f"models/0f3a9c1d;1800000000;0:{'9' * 5000}",
         f"models/0f3a9c1d;{'9' * 5000};0:6",
