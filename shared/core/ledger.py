@@ -3,8 +3,8 @@
 On the wire it is `GPUNode.status.reservations`, a map from reservation id to a short text,
 `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`, with `;<MiB>` at its end where the pod's own memory
 request matters to others (see `Entry`). Units of a vendor's resource stand among the shares as `nvidia.com/gpu=1`. An
-entry that is not simply a pod's ends with a word, `;kept` or `;preempting` (see `Mark`). A text costs a third of what an
-object does in a write, and a map keyed by id lets one entry be added or removed by a merge patch.
+entry that is not simply a pod's ends with a word, `;kept` or `;preempting` (see `Mark`). A text costs a third of what
+an object does in a write, and a map keyed by id lets one entry be added or removed by a merge patch.
 """
 
 from __future__ import annotations
