@@ -67,6 +67,7 @@ class Episode:
         self._world = World(dice, cluster, make_mutator)
         self._reviews = 0
         self._alone = True
+        self._promised: dict[str, Json] = {}
         self._loud = _Loud()
         self.cluster = cluster
         self.tally = Tally()
@@ -203,12 +204,27 @@ class Episode:
         entry = self._world.reservation(node, reservation)
         require((entry is None) == dry_run, "a placement is recorded, unless it is a dry run", entry)
         answers.check_placed(final, entry, node)
+        pod = {**final, "metadata": {**final["metadata"], "namespace": namespace}}
         if running is not None:
             self.tally.checks[FITS] += 1
-            pod = {**final, "metadata": {**final["metadata"], "namespace": namespace}}
-            model = Model(list(self.cluster.nodes.values()), running, pod, self.cluster.namespaces)
-            reasons = model.reasons(self.cluster.nodes[node])
+            reasons = self._reasons(pod, node, running)
+            if "pod_affinity" in reasons:
+                # To be near a pod that is promised and not there yet is right: kube-scheduler would wait for it.
+                reasons &= self._reasons(pod, node, [*running, *self._still_promised()])
             require(not reasons, FITS, node, sorted(reasons))
+        if not dry_run:
+            self._promised[reservation] = pod
+
+    def _reasons(self, pod: Json, node: str, running: list[Json]) -> set[str]:
+        """Why kube-scheduler would not put a pod on a node."""
+        model = Model(list(self.cluster.nodes.values()), running, pod, self.cluster.namespaces)
+        return model.reasons(self.cluster.nodes[node])
+
+    def _still_promised(self) -> list[Json]:
+        """The pods that were placed and are recorded still, whether they exist or not."""
+        recorded = {key for raw in self.cluster.gpu_nodes.values() for key in raw["status"]["reservations"]}
+        self._promised = {key: pod for key, pod in self._promised.items() if key in recorded}
+        return list(self._promised.values())
 
     async def _send_nonsense(self, replica: Replica, pod: Json) -> None:
         body = reviews.no_review(self._dice, pod)
