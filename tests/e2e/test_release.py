@@ -1,4 +1,4 @@
-"""The chart as Helm installs, upgrades, rolls back and removes it on a real API server; and the way out of an emergency.
+"""The chart as Helm installs, upgrades, rolls back and removes it on a real API server; the way out of an emergency.
 
 Nothing runs here but the control plane: what is looked at is what a release leaves in the cluster.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +43,7 @@ class Release:
 
     def helm(self, *arguments: str) -> str:
         """What helm prints; fails the test with its words if it refuses."""
-        argv = [self.cluster.binaries.path("helm"), "--namespace", NAMESPACE, *arguments]
+        argv: list[str | Path] = [self.cluster.binaries.path("helm"), "--namespace", NAMESPACE, *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, env=self._environment)
         assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}"
         return done.stdout
