@@ -193,14 +193,16 @@ class Mutator:
     def _still_takes(self, node: str, constraints: Constraints) -> bool:
         """Whether the chosen node can take the pod, to which another webhook may have added a selector since.
 
-        What happened to the node meanwhile is no reason: placed anew, the pod would hold two places for a while.
+        What happened to the node meanwhile is no reason: placed anew, the pod would hold two places for a while. Nor is
+        a node that the watch has not shown here yet: whoever placed the pod has seen it.
         """
         state = self._cluster.node(node)
-        return (
-            state is not None
-            and constraints.node_name in (None, node)
-            and constraints.select(state.facts)
-            and all(amount <= state.facts.allocatable.get(name, 0) for name, amount in constraints.requests.items())
+        return constraints.node_name in (None, node) and (
+            state is None
+            or (
+                constraints.select(state.facts)
+                and all(amount <= state.facts.allocatable.get(name, 0) for name, amount in constraints.requests.items())
+            )
         )
 
     async def _own_entry(self, request: Request, pod: Mapping[str, Any]) -> Located | None:

@@ -238,3 +238,10 @@ async def test_own_output_whose_node_is_cordoned_meanwhile_keeps_its_one_place(w
     for state in tuple(webhook.cluster.snapshot().nodes.values()):
         webhook.cluster.node_upserted(replace(state.facts, unschedulable=True))
     assert await webhook.mutate(pod) == Admitted()
+
+
+async def test_own_output_on_a_node_that_this_replica_has_not_seen_yet_passes(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    for name in tuple(webhook.cluster.snapshot().nodes):
+        webhook.cluster.node_deleted(name)
+    assert await webhook.mutate(pod) == Admitted()
