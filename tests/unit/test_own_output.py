@@ -117,10 +117,6 @@ def selector_of_another_node(pod: dict[str, Any], _webhook: Webhook) -> None:
     pod["spec"]["nodeSelector"] = {HOSTNAME: "t4-b"}
 
 
-def node_gone(_pod: dict[str, Any], webhook: Webhook) -> None:
-    webhook.cluster.node_deleted("t4")
-
-
 def too_old(_pod: dict[str, Any], webhook: Webhook) -> None:
     webhook.time += UNCONFIRMED_TTL_S + 1
 
@@ -149,7 +145,6 @@ def no_label(pod: dict[str, Any], _webhook: Webhook) -> None:
         grown_share,
         other_pin,
         selector_of_another_node,
-        node_gone,
         no_pin,
         too_old,
         stored_already,
@@ -240,7 +235,7 @@ async def test_own_output_whose_node_is_cordoned_meanwhile_keeps_its_one_place(w
     assert await webhook.mutate(pod) == Admitted()
 
 
-async def test_own_output_on_a_node_that_this_replica_has_not_seen_yet_passes(webhook: Webhook) -> None:
+async def test_own_output_on_a_node_that_this_replica_does_not_know_passes(webhook: Webhook) -> None:
     pod = await webhook.place(asking())
     for name in tuple(webhook.cluster.snapshot().nodes):
         webhook.cluster.node_deleted(name)
