@@ -136,8 +136,8 @@ async def test_a_webhook_that_is_told_to_end_before_it_could_serve_ends(served: 
     settings = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
     async with aiohttp.ClientSession() as session, running(webhook_process._serve(settings, stop)) as process:
         why = await until_health(session, settings.common, 503)
-        assert "no serving certificate yet" in why
-        assert f"{paths.pods()} is not listed yet" in why
+        assert "[-]certificate: there is none yet\n" in why
+        assert "[-]pods: is not listed yet\n" in why
         stop.set()
         await process
 
