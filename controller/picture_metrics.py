@@ -25,7 +25,7 @@ def card_families(cluster: Cluster) -> Iterator[Family]:
     free: list[Value] = []
     for node in cluster.gpu_nodes().values():
         state = cluster.node(node.name)
-        cards, kinds = node.inventory.cards, state.kinds if state is not None else ()
+        cards, kinds = node.inventory.cards, node.inventory.kinds if state is None else state.kinds
         free_gb = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True)) if state else {}
         held = reserved_gb(cards, node.ledger.values(), kinds)
         marked = {mark: _marked_gb(node, mark, cards, kinds) for mark in (Mark.KEPT, Mark.PREEMPTING)}
