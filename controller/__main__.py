@@ -86,13 +86,13 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
 
         def at_scrape() -> Iterator[Family]:
             yield from watch_families(followed, time.monotonic())
-            yield family(metrics.LEADER, [((), elector.is_leader)])
+            yield family(metrics.LEADER, [({}, elector.is_leader)])
             if not elector.is_leader:
                 return
             yield from card_families(cluster)
             yield from waiting_families(reports.all())
             if certificates.expiry is not None:
-                yield family(metrics.CERTIFICATE_EXPIRY, [((), certificates.expiry.timestamp())])
+                yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificates.expiry.timestamp())])
 
         registry = metrics.new_registry("controller")
         for part in (ledger.recorder, client.recorder, queues, recorder, lag, AtScrape(at_scrape)):

@@ -9,6 +9,7 @@ from controller.reports import Report
 from shared.core.cards import Card
 from shared.core.ledger import Mark, reserved_gb
 from shared.core.refusal import Reason
+from shared.core.snapshot import NodeState
 from shared.core.unit_kinds import UnitKind
 from shared.kube.cluster import Cluster
 from shared.kube.gpunodes import GpuNode
@@ -26,11 +27,11 @@ def card_families(cluster: Cluster) -> Iterator[Family]:
     for node in cluster.gpu_nodes().values():
         state = cluster.node(node.name)
         cards, kinds = node.inventory.cards, node.inventory.kinds if state is None else state.kinds
-        free_gb = dict(zip((card.index for card in state.inventory.cards), state.free_gb, strict=True)) if state else {}
+        free_gb = {} if state is None else _free_gb(state)
         held = reserved_gb(cards, node.ledger.values(), kinds)
         marked = {mark: _marked_gb(node, mark, cards, kinds) for mark in (Mark.KEPT, Mark.PREEMPTING)}
         for card in cards:
-            labels = (node.name, str(card.index))
+            labels = {"node": node.name, "card": str(card.index)}
             budget.append((labels, card.budget_gb))
             reserved.append((labels, held.get(card.index, 0)))
             kept.append((labels, marked[Mark.KEPT].get(card.index, 0)))
@@ -43,6 +44,12 @@ def card_families(cluster: Cluster) -> Iterator[Family]:
     yield family(metrics.CARD_FREE, free)
 
 
+def _free_gb(state: NodeState) -> dict[int, int]:
+    """What is left of each card, by slot, and of the node's memory where that is what a card gives away."""
+    left = zip(state.inventory.cards, state.free_gb, strict=True)
+    return {card.index: gb if state.memory is None else state.memory.room_gb(card, gb) for card, gb in left}
+
+
 def _marked_gb(node: GpuNode, mark: Mark, cards: Iterable[Card], kinds: Iterable[UnitKind]) -> dict[int, int]:
     entries = [entry for entry in node.ledger.values() if entry.mark is mark]
     return reserved_gb(cards, entries, kinds) if entries else {}
@@ -52,4 +59,4 @@ def waiting_families(reports: Iterable[Report]) -> Iterator[Family]:
     """How many owners wait, by the reason of their refusal. A malformed ask waits for its author, not for room."""
     reasons = [reason for reason in Reason if reason is not Reason.INVALID_REQUEST]
     waiting = Counter(str(refusal.get("reason")) for report in reports for refusal in report.refusals.values())
-    yield family(metrics.WAITING_OWNERS, (((str(reason),), waiting[reason]) for reason in reasons))
+    yield family(metrics.WAITING_OWNERS, (({"reason": str(reason)}, waiting[reason]) for reason in reasons))

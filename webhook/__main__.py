@@ -91,7 +91,7 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
         def at_scrape() -> Iterator[Family]:
             yield from watch_families(followed, time.monotonic())
             if certificate.expiry is not None:
-                yield family(metrics.CERTIFICATE_EXPIRY, [((), certificate.expiry.timestamp())])
+                yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificate.expiry.timestamp())])
 
         registry = metrics.new_registry("webhook")
         for part in (handlers.recorder, ledger.recorder, client.recorder, queues, lag, AtScrape(at_scrape)):

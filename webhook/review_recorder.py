@@ -39,7 +39,7 @@ class ReviewRecorder(Recorder):
         }
         self._seconds = {webhook: seconds.labels(webhook) for webhook in webhooks}
         self._in_flight = 0
-        in_flight = AtScrape(lambda: [family(metrics.REVIEWS_IN_FLIGHT, [((), self._in_flight)])])
+        in_flight = AtScrape(lambda: [family(metrics.REVIEWS_IN_FLIGHT, [({}, self._in_flight)])])
         super().__init__(reviews, seconds, self._errors, in_flight)
 
     @contextmanager

@@ -29,9 +29,9 @@ def watch_checks(reflectors: Iterable[Reflector[Any]], now: float) -> Iterator[C
 
 def watch_families(reflectors: Iterable[Reflector[Any]], now: float) -> Iterator[Family]:
     """The metrics of the watches at `now` of `time.monotonic`."""
-    watches = tuple(reflectors)
-    ages = [((watch.collection,), watch.age_s(now)) for watch in watches]
+    labelled = [({"collection": watch.collection}, watch) for watch in reflectors]
+    ages = ((labels, watch.age_s(now)) for labels, watch in labelled)
     yield family(metrics.WATCH_AGE, ((labels, age_s) for labels, age_s in ages if math.isfinite(age_s)))
-    yield family(metrics.WATCH_OBJECTS, (((watch.collection,), len(watch.store)) for watch in watches))
-    yield family(metrics.WATCH_LISTS, (((watch.collection,), watch.lists) for watch in watches))
-    yield family(metrics.WATCH_INTERRUPTIONS, (((watch.collection,), watch.interruptions) for watch in watches))
+    yield family(metrics.WATCH_OBJECTS, ((labels, len(watch.store)) for labels, watch in labelled))
+    yield family(metrics.WATCH_LISTS, ((labels, watch.lists) for labels, watch in labelled))
+    yield family(metrics.WATCH_INTERRUPTIONS, ((labels, watch.interruptions) for labels, watch in labelled))

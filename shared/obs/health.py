@@ -54,7 +54,7 @@ async def serve_health(
         return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
 
     def readiness() -> Iterator[Family]:
-        yield family(READY, (((process, check.name), check.problem is None) for check in checks()))
+        yield family(READY, (({"process": process, "check": check.name}, check.problem is None) for check in checks()))
 
     registry.register(AtScrape(readiness))
     app = web.Application()

@@ -24,8 +24,8 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from shared.api import names
 
@@ -34,8 +34,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Family: TypeAlias = Metric
 """A metric with its values, as a registry hands it out."""
-Value: TypeAlias = tuple[tuple[str, ...], float]
-"""The values of the labels, in the order of the definition, and the metric's own."""
+Value: TypeAlias = tuple[dict[str, str], float]
+"""The labels of a sample, as the definition names them, and its value."""
 
 
 class Kind(StrEnum):
@@ -223,7 +223,8 @@ CARD_FREE: Final = Definition(
     "placement_card_free_gb",
     _gauge,
     Of.LEADER,
-    "GB of a card that a pod could get now; 0 for a card that may not be used, or whose node is away",
+    "GB of a card that are left, and that its node's memory backs where the card has none of its own; 0 for a card "
+    "that may not be used, or whose node is away",
     ("node", "card"),
 )
 WAITING_OWNERS: Final = Definition(
@@ -259,10 +260,8 @@ def histogram(of: Definition) -> Histogram:
 
 def family(of: Definition, values: Iterable[Value]) -> Family:
     """A metric as it is at this moment, worked out because somebody asks."""
-    made = CounterMetricFamily if of.kind is Kind.COUNTER else GaugeMetricFamily
-    built: CounterMetricFamily | GaugeMetricFamily = made(of.name, of.help, labels=of.labels)
-    for labels, value in values:
-        built.add_metric(labels, value)
+    built = Metric(of.name.removesuffix("_total"), of.help, of.kind)
+    built.samples = [Sample(of.name, labels, value) for labels, value in values]
     return built
 
 
@@ -281,7 +280,7 @@ def new_registry(process: str) -> CollectorRegistry:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
-    build = family(BUILD, [((process, _version()), 1)])
+    build = family(BUILD, [({"process": process, "version": _version()}, 1)])
     registry.register(AtScrape(lambda: [build]))
     return registry
 

@@ -98,7 +98,7 @@ class QueueRecorder(Recorder):
             del self._at_work[name]
 
     def _depths(self) -> list[Family]:
-        return [family(metrics.QUEUE_DEPTH, (((name,), len(queue)) for name, queue in self._at_work.items()))]
+        return [family(metrics.QUEUE_DEPTH, (({"queue": name}, len(queue)) for name, queue in self._at_work.items()))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ async def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
 async def serving(*checks: Check) -> AsyncIterator[int]:
     """The port of a process with these checks, and with one metric."""
     port, registry = free_port(), CollectorRegistry()
-    registry.register(AtScrape(lambda: [family(LEADER, [((), 1)])]))
+    registry.register(AtScrape(lambda: [family(LEADER, [({}, 1)])]))
     async with serve_health("webhook", HOST, port, lambda: iter(checks), registry):
         yield port
 

@@ -13,7 +13,7 @@ from shared.core.nodes import node_facts
 from shared.kube.cluster import Cluster
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from shared.obs.metrics import AtScrape
-from tests.builders import a_node
+from tests.builders import a_node, a_pod
 from tests.unit.admission import gpu_node
 from tests.unit.controlling import an_owner, controlling
 from tests.unit.scraping import moved, value
@@ -62,6 +62,20 @@ def test_kept_and_preempting_entries_are_told_besides_being_reserved() -> None:
 def test_a_node_that_is_away_keeps_its_cards_and_has_nothing_free() -> None:
     cluster = a_cluster(16, ledger={"a": an_entry(6)}, there=False)
     assert of_card(cluster, "0") == {"budget": 16, "reserved": 6, "kept": 0, "preempting": 0, "free": 0}
+
+
+def test_of_a_pool_only_what_its_nodes_memory_backs_is_left() -> None:
+    raw = gpu_node("spark", 100)
+    raw["status"]["cards"][0]["class"] = "unified"
+    cluster = Cluster()
+    cluster.node_upserted(node_facts(a_node("spark").offering(memory="119Gi").raw()))
+    metadata = {"name": "spark", "uid": "uid", "resourceVersion": "1"}
+    cluster.gpu_node_upserted(read_gpu_node({**raw, "metadata": metadata}, exclusive=False))
+    assert of_card(cluster, "0", "spark")["free"] == 100
+    cluster.pod_upserted(a_pod("other").requesting(memory="60Gi").on("spark").facts())
+    state = cluster.node("spark")
+    assert state is not None
+    assert of_card(cluster, "0", "spark")["free"] == state.largest_free_gb < 60
 
 
 def test_a_node_that_goes_takes_its_series_with_it() -> None:

@@ -16,6 +16,7 @@ import aiohttp
 import jsonpatch
 import orjson
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from controller import __main__ as controller_process
 from shared.api import names
@@ -170,6 +171,7 @@ async def test_both_export_what_is_defined_for_them_and_nothing_secret(
         told = await until_scraped(session, controller.common, "placement_card_free_gb{")
         exported = {"webhook": await scraped(session, webhook.common), "controller": told}
     for process, of in (("webhook", {Of.WEBHOOK, Of.BOTH}), ("controller", {Of.LEADER, Of.CONTROLLER, Of.BOTH})):
+        _assert_labelled_as_defined(exported[process])
         kinds = dict(re.findall(r"^# TYPE (placement_\w+) (\w+)$", exported[process], re.MULTILINE))
         assert kinds == {each.name: str(each.kind) for each in definitions() if each.of in of}
         assert "process_resident_memory_bytes " in exported[process]
@@ -179,6 +181,14 @@ async def test_both_export_what_is_defined_for_them_and_nothing_secret(
     assert 'placement_card_budget_gb{card="0",node="t4"} 16.0\n' in told
     expiry = re.compile(r"^placement_serving_certificate_expiry_timestamp_seconds (\S+)$", re.MULTILINE)
     assert len({found[1] for text in exported.values() if (found := expiry.search(text))}) == 1
+
+
+def _assert_labelled_as_defined(text: str) -> None:
+    labels = {each.name: set(each.labels) for each in definitions()}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = re.sub(r"_(bucket|count|sum)$", "", sample.name)
+            assert sample.labels.keys() - {"le"} == labels.get(name, sample.labels.keys()), sample
 
 
 async def test_a_controller_that_stands_by_tells_nothing_of_the_cluster(served: Served, tmp_path: Path) -> None:
