@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from controller.certificates import Certificates
+from controller.control_recorder import ControlRecorder
 from controller.events import Events
 from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
+from controller.picture_metrics import card_families, waiting_families
 from controller.placements import Placements
 from controller.reports import Reports
 from controller.waking import Waker
@@ -22,9 +24,13 @@ from shared.kube.credentials import NoClusterError
 from shared.kube.elector import Elector
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
+from shared.kube.watch_health import watch_checks, watch_families
 from shared.kube.watches import Watches
-from shared.obs.health import serve_health
+from shared.obs import metrics
+from shared.obs.health import Check, serve_health
+from shared.obs.metrics import AtScrape, Family, family
 from shared.obs.process import exit_with, run_process
+from shared.obs.recorders import LoopLag, QueueRecorder
 from shared.settings import ControllerSettings, SettingsError, controller_settings
 
 
@@ -45,7 +51,8 @@ async def _control(settings: ControllerSettings, stop: asyncio.Event) -> None:
 async def run_controller(settings: ControllerSettings, client: KubeClient, stop: asyncio.Event) -> None:
     """One controller against the API server of `client`, until `stop`."""
     common = settings.common
-    certificates = Certificates(client, settings, now=_now)
+    queues, recorder, lag = QueueRecorder(), ControlRecorder(), LoopLag()
+    certificates = Certificates(client, settings, now=_now, queues=queues)
     async with asyncio.TaskGroup() as group:
         cluster = Cluster()
         watches = Watches(client, cluster, exclusive=common.exclusive)
@@ -59,20 +66,41 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
 
             Certificates come first: without them no webhook is called, and they need no list.
             """
+            recorder.terms.inc()
             async with asyncio.TaskGroup() as term:
                 term.create_task(certificates.run())
                 await watches.synced()
                 await reports.listed()
-                term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
-                term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
-                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
-                term.create_task(Waker(client, cluster, reports, owners, _now).run())
+                keeper = LedgerKeeper(
+                    client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s, recorder=recorder, queues=queues
+                )
+                term.create_task(keeper.run())
+                term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive, queues=queues).run())
+                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now, queues).run())
+                term.create_task(Waker(client, cluster, reports, owners, _now, recorder).run())
 
-        def unready() -> Iterator[str]:
-            yield from watches.behind(time.monotonic())
+        followed = (*watches.reflectors, reports.reflector)
 
-        async with serve_health(common.health_host, common.health_port, unready):
-            background = [group.create_task(work) for work in (watches.run(), reports.run(), elector.run(lead))]
+        def checks() -> Iterator[Check]:
+            yield from watch_checks(followed, time.monotonic())
+
+        def at_scrape() -> Iterator[Family]:
+            yield from watch_families(followed, time.monotonic())
+            yield family(metrics.LEADER, [({}, elector.is_leader)])
+            if not elector.is_leader:
+                return
+            yield from card_families(cluster)
+            yield from waiting_families(reports.all())
+            if certificates.expiry is not None:
+                yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificates.expiry.timestamp())])
+
+        registry = metrics.new_registry("controller")
+        for part in (ledger.recorder, client.recorder, queues, recorder, lag, AtScrape(at_scrape)):
+            registry.register(part)
+        async with serve_health("controller", common.health_host, common.health_port, checks, registry):
+            background = [
+                group.create_task(work) for work in (watches.run(), reports.run(), lag.run(), elector.run(lead))
+            ]
             await stop.wait()
             for task in background:
                 task.cancel()

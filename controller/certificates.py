@@ -38,6 +38,7 @@ from shared.kube.errors import AlreadyExists, NotFound
 from shared.kube.reflector import Reflector
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 from shared.settings import ControllerSettings, SettingsError
 
 log = get_logger(__name__)
@@ -86,6 +87,7 @@ class Certificates:
         *,
         now: Callable[[], datetime],
         settle: timedelta = timedelta(seconds=5),
+        queues: QueueRecorder | None = None,
     ) -> None:
         namespace, self._secret_name = settings.common.namespace, settings.common.tls_secret
         try:
@@ -98,6 +100,7 @@ class Certificates:
         self._client = client
         self._now = now
         self._settle = settle
+        self._queues = queues
         self._secrets = paths.secrets(namespace)
         self._secret = paths.secrets(namespace, self._secret_name)
         self._watched = (
@@ -122,7 +125,7 @@ class Certificates:
         """Reconciles after every change of the three objects and every few minutes, until cancelled."""
         # Who led in the meantime may have published something else.
         self._published = None
-        queue: WorkQueue[str] = WorkQueue("certificates")
+        queue: WorkQueue[str] = WorkQueue("certificates", self._queues)
 
         async def work(key: str) -> None:
             queue.add_after(key, (await self.reconcile()).total_seconds())

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Final
 
+from controller.control_recorder import ControlRecorder
 from controller.ledger_rules import Sightings, review_ledger
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
@@ -14,6 +15,7 @@ from shared.kube.ledger import Changes, Ledger
 from shared.kube.reserved_pods import has_pod
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -24,13 +26,23 @@ _RESYNC_S: Final = 60.0
 class LedgerKeeper:
     """Adds, corrects and drops entries. `ttl_s` is how long an entry may wait for its pod."""
 
-    def __init__(self, client: KubeClient, cluster: Cluster, ledger: Ledger, *, ttl_s: float) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        ledger: Ledger,
+        *,
+        ttl_s: float,
+        recorder: ControlRecorder | None = None,
+        queues: QueueRecorder | None = None,
+    ) -> None:
         self._client = client
         self._cluster = cluster
         self._ledger = ledger
         self._ttl_s = ttl_s
+        self._recorder = recorder or ControlRecorder()
         self._seen: dict[str, Sightings] = {}
-        self._queue: WorkQueue[str] = WorkQueue("ledger", first_retry_s=0.05, longest_retry_s=10.0)
+        self._queue: WorkQueue[str] = WorkQueue("ledger", queues, first_retry_s=0.05, longest_retry_s=10.0)
 
     async def run(self) -> None:
         """Reconciles every node now, on each change and on a period, until cancelled."""
@@ -49,23 +61,27 @@ class LedgerKeeper:
             return
         seen = self._seen.setdefault(node, Sightings())
         gone: set[str] = set()
+        unreadable: frozenset[str] = frozenset()
         overdue: dict[str, Located] = {}
 
         def changes(gpu_node: GpuNode) -> Changes:
-            nonlocal overdue
+            nonlocal overdue, unreadable
+            unreadable = frozenset(gpu_node.broken)
             review = review_ledger(gpu_node.ledger, self._cluster.pods_on(node), seen, time.monotonic(), self._ttl_s)
             overdue = {reservation: Located(node, gpu_node.ledger[reservation]) for reservation in review.overdue}
             if review.again_in_s is not None:
                 self._queue.add_after(node, review.again_in_s + 0.05)
             return {**review.changes, **{reservation: None for reservation in review.overdue if reservation in gone}}
 
-        await self._ledger.amend(node, changes)
+        written = await self._ledger.amend(node, changes)
+        self._recorder.repaired(written, unseen=gone, unreadable=unreadable)
         if overdue:
             # The watch may be behind, so the API server is asked before anything is called lost.
             gone.update([each for each, located in overdue.items() if not await has_pod(self._client, each, located)])
             if gone:
                 log.info("entries without a pod dropped", node=node, entries=len(gone))
-                await self._ledger.amend(node, changes)
+                written = await self._ledger.amend(node, changes)
+                self._recorder.repaired(written, unseen=gone, unreadable=unreadable)
             if len(gone) < len(overdue):
                 self._queue.add_after(node, 1.0)
 

@@ -21,6 +21,7 @@ from shared.kube.cluster import Cluster
 from shared.kube.gpunodes import FROM_LABELS, VENDOR_PLUGIN_PRESENT, GpuNode, gpu_node
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -35,13 +36,21 @@ class ManagedNodes:
     choice.
     """
 
-    def __init__(self, client: KubeClient, cluster: Cluster, now: Callable[[], datetime], *, exclusive: bool) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        now: Callable[[], datetime],
+        *,
+        exclusive: bool,
+        queues: QueueRecorder | None = None,
+    ) -> None:
         self._client = client
         self._cluster = cluster
         self._now = now
         self._exclusive = exclusive
         self._unread: dict[str, tuple[str, ...]] = {}
-        self._queue: WorkQueue[str] = WorkQueue("managed nodes")
+        self._queue: WorkQueue[str] = WorkQueue("managed nodes", queues)
 
     async def run(self) -> None:
         """Reconciles every node now, on each change and on a period, until cancelled."""

@@ -24,6 +24,7 @@ from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -51,6 +52,7 @@ class Placements:
         owners: Owners,
         events: Events,
         now: Callable[[], datetime],
+        queues: QueueRecorder | None = None,
     ) -> None:
         self._client = client
         self._cluster = cluster
@@ -61,8 +63,8 @@ class Placements:
         self._workload_of: dict[str, Workload] = {}
         self._pods_of: dict[Workload, set[str]] = {}
         self._told: dict[str, dict[str, object]] = {}
-        self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads")
-        self._queue: WorkQueue[Workload] = WorkQueue("model placements")
+        self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads", queues)
+        self._queue: WorkQueue[Workload] = WorkQueue("model placements", queues)
 
     async def run(self) -> None:
         """Reports every workload now, on each change and on a period, until cancelled."""

@@ -36,23 +36,23 @@ class Reports:
     """Every `ModelPlacement`, kept current."""
 
     def __init__(self, client: KubeClient) -> None:
-        self._reflector = Reflector(client, paths.model_placements(), _report, self)
+        self.reflector = Reflector(client, paths.model_placements(), _report, self)
         self._listeners: list[Listener] = []
 
     async def run(self) -> None:
         """Watches until cancelled."""
-        await self._reflector.run()
+        await self.reflector.run()
 
     async def listed(self) -> None:
         """Returns once all have been listed."""
-        await self._reflector.synced.wait()
+        await self.reflector.synced.wait()
 
     def of(self, namespace: str, workload: OwnerRef) -> Report | None:
         """The report about a workload, or about an earlier one of its name."""
-        return self._reflector.store.get(f"{namespace}/{placement_name(workload)}")
+        return self.reflector.store.get(f"{namespace}/{placement_name(workload)}")
 
     def all(self) -> Iterable[Report]:
-        return self._reflector.store.values()
+        return self.reflector.store.values()
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """Calls `listener` after each change, until the returned function is called."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from controller.control_recorder import ControlRecorder
 from controller.reports import Report, Reports
 from controller.room import Needs, Room
 from controller.workloads import pod_of, refused_owner
@@ -58,13 +59,20 @@ class Waker:
     """Looks who would fit whenever something changes that can make room, and touches just those."""
 
     def __init__(
-        self, client: KubeClient, cluster: Cluster, reports: Reports, owners: Owners, now: Callable[[], datetime]
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        reports: Reports,
+        owners: Owners,
+        now: Callable[[], datetime],
+        recorder: ControlRecorder | None = None,
     ) -> None:
         self._client = client
         self._cluster = cluster
         self._reports = reports
         self._owners = owners
         self._now = now
+        self._recorder = recorder or ControlRecorder()
         self._due = asyncio.Event()
         self._pauses: dict[str, _Pause] = {}
 
@@ -153,6 +161,7 @@ class Waker:
         except (NotFound, Forbidden) as error:
             log.info("owner not woken", namespace=one.namespace, owner=one.owner.name, error=error)
         else:
+            self._recorder.woken.inc()
             log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
 
 

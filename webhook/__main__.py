@@ -20,10 +20,14 @@ from shared.kube.cluster import Cluster
 from shared.kube.credentials import NoClusterError
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
+from shared.kube.watch_health import watch_checks, watch_families
 from shared.kube.watches import Watches
-from shared.obs.health import serve_health
+from shared.obs import metrics
+from shared.obs.health import Check, serve_health
 from shared.obs.logs import get_logger
+from shared.obs.metrics import AtScrape, Family, family
 from shared.obs.process import exit_with, run_process
+from shared.obs.recorders import LoopLag, QueueRecorder
 from shared.settings import SettingsError, WebhookSettings, webhook_settings
 from webhook.app import Handlers
 from webhook.mutate import Mutator
@@ -63,7 +67,8 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
         watches = Watches(client, cluster, exclusive=common.exclusive)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
         owners = Owners(client, common.owner_kinds)
-        refusals = RefusalReports(client, owners)
+        queues = QueueRecorder()
+        refusals = RefusalReports(client, owners, queues)
         mutator = Mutator(
             cluster,
             ledger,
@@ -75,15 +80,24 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
         handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
         certificate = ServingCertificate(client, common.namespace, common.tls_secret)
 
-        def unready() -> Iterator[str]:
-            if handlers.closing:
-                yield "shutting down"
-            if not certificate.loaded.is_set():
-                yield "no serving certificate yet"
-            yield from watches.behind(time.monotonic())
+        lag = LoopLag()
+        followed = (*watches.reflectors, certificate.reflector)
 
-        async with serve_health(common.health_host, common.health_port, unready):
-            background = [group.create_task(work.run()) for work in (watches, certificate, refusals)]
+        def checks() -> Iterator[Check]:
+            yield Check("serving", "shutting down" if handlers.closing else None)
+            yield Check("certificate", certificate.problem())
+            yield from watch_checks(watches.reflectors, time.monotonic())
+
+        def at_scrape() -> Iterator[Family]:
+            yield from watch_families(followed, time.monotonic())
+            if certificate.expiry is not None:
+                yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificate.expiry.timestamp())])
+
+        registry = metrics.new_registry("webhook")
+        for part in (handlers.recorder, ledger.recorder, client.recorder, queues, lag, AtScrape(at_scrape)):
+            registry.register(part)
+        async with serve_health("webhook", common.health_host, common.health_port, checks, registry):
+            background = [group.create_task(work.run()) for work in (watches, certificate, refusals, lag)]
             if await _before(stop, certificate.loaded.wait(), watches.synced()):
                 await serve(handlers, certificate, stop)
             for task in background:

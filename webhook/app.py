@@ -13,9 +13,10 @@ from shared.core.refusal import Invalid
 from shared.kube.cluster import Cluster
 from shared.obs.logs import Field, get_logger
 from webhook.mutate import Mutator
-from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
+from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.refusals import RefusalReports
 from webhook.review import BadReviewError, Request, allow, deny, parse_review, unavailable
+from webhook.review_recorder import ReviewRecorder
 from webhook.validate import Validator
 
 log = get_logger(__name__)
@@ -42,6 +43,7 @@ class Handlers:
         self._validator = validator
         self._refusals = refusals
         self._cluster = cluster
+        self.recorder = ReviewRecorder()
         self.closing = False
 
     def app(self) -> web.Application:
@@ -52,7 +54,7 @@ class Handlers:
 
     async def mutate(self, http: web.Request) -> web.Response:
         """POST /mutate."""
-        return await self._answer(http, self._mutator.review)
+        return await self._answer(http, ReviewRecorder.MUTATE, self._mutator.review)
 
     async def validate(self, http: web.Request) -> web.Response:
         """POST /validate."""
@@ -60,9 +62,16 @@ class Handlers:
         async def decide(request: Request, _deadline: float) -> Outcome:
             return await self._validator.review(request)
 
-        return await self._answer(http, decide)
+        return await self._answer(http, ReviewRecorder.VALIDATE, decide)
 
-    async def _answer(self, http: web.Request, decide: _Decide) -> web.Response:
+    async def _answer(self, http: web.Request, webhook: str, decide: _Decide) -> web.Response:
+        with self.recorder.under_way(webhook):
+            response = await self._answer_review(http, webhook, decide)
+        if response.status >= 400:
+            self.recorder.no_review(response.status)
+        return response
+
+    async def _answer_review(self, http: web.Request, webhook: str, decide: _Decide) -> web.Response:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _PART_OF_TIMEOUT * _timeout_s(http)
         if http.content_type != "application/json":
@@ -74,17 +83,19 @@ class Handlers:
         except BadReviewError as error:
             return self._respond(_bad(400, str(error)))
         return self._respond(
-            web.Response(body=await self._review(request, decide, deadline), content_type="application/json")
+            web.Response(body=await self._review(request, webhook, decide, deadline), content_type="application/json")
         )
 
-    async def _review(self, request: Request, decide: _Decide, deadline: float) -> bytes:
+    async def _review(self, request: Request, webhook: str, decide: _Decide, deadline: float) -> bytes:
         if not request.creates_a_pod or not self._opted_in(request.namespace):
+            self.recorder.decided(webhook, Admitted())
             return allow(request.uid)
         try:
             async with asyncio.timeout_at(deadline):
                 outcome = await decide(request, deadline)
         except TimeoutError:
-            outcome = Unrecorded("no time was left")
+            outcome = Unrecorded("no time was left", cause=Cause.DEADLINE)
+        self.recorder.decided(webhook, outcome)
         _log_decision(request, outcome)
         match outcome:
             case Admitted(ops, warnings):

@@ -46,7 +46,7 @@ from webhook.marks import (
     without_defaults,
 )
 from webhook.notices import notices
-from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
+from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
@@ -151,7 +151,7 @@ class Mutator:
                         replaces=None if elsewhere else replaced,
                     )
             except TimeoutError:
-                return Unrecorded("no time was left to record it")
+                return Unrecorded("no time was left to record it", cause=Cause.DEADLINE)
             finally:
                 if not recorded:
                     self._cluster.release(reservation)
@@ -160,11 +160,11 @@ class Mutator:
                     await self._leave(left.node, replaced, deadline)
                 break
             if asyncio.get_running_loop().time() >= deadline:
-                return Unrecorded(_OVERTAKEN)
+                return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
             # A round that waited for no answer must not keep the other reviews waiting.
             await asyncio.sleep(0)
         else:
-            return Unrecorded(_OVERTAKEN)
+            return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
         warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
         notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
         return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from shared.core.refusal import Refusal
@@ -30,6 +31,14 @@ class Refused:
     refusal: Refusal
 
 
+class Cause(StrEnum):
+    """What kept a decision from being recorded."""
+
+    API_SERVER = "api_server"
+    DEADLINE = "deadline"
+    OVERTAKEN = "overtaken"
+
+
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
     """There may be a place, but it could not be recorded or looked up: never admit unrecorded.
@@ -39,6 +48,7 @@ class Unrecorded:
 
     why: str
     detail: str = ""
+    cause: Cause = Cause.API_SERVER
 
     @classmethod
     def of(cls, error: ApiError) -> Unrecorded:

@@ -25,6 +25,7 @@ from shared.kube.owners import Owners
 from shared.kube.paths import InvalidName
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 from webhook.review import Request
 
 log = get_logger(__name__)
@@ -52,13 +53,13 @@ class _Report:
 class RefusalReports:
     """Refusals on their way into `ModelPlacement`s."""
 
-    def __init__(self, client: KubeClient, owners: Owners) -> None:
+    def __init__(self, client: KubeClient, owners: Owners, queues: QueueRecorder | None = None) -> None:
         self._client = client
         self._owners = owners
         self._pending: dict[_Key, _Report] = {}
         self._written_at: OrderedDict[_Key, float] = OrderedDict()
         self._unreadable: dict[str, OrderedDict[str, float]] = {}
-        self._queue: WorkQueue[_Key] = WorkQueue("refusals")
+        self._queue: WorkQueue[_Key] = WorkQueue("refusals", queues)
 
     def report(self, request: Request, refusal: Refusal) -> None:
         """Takes note of a refusal; returns at once. A bare pod has no workload: its creator was told."""

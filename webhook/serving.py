@@ -6,10 +6,14 @@ import asyncio
 import base64
 import os
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+from cryptography import x509
 
 from shared.kube import paths
 from shared.kube.client import KubeClient
@@ -26,30 +30,44 @@ class _Pair:
 
 
 class ServingCertificate:
-    """`context` serves the newest usable pair of the Secret `namespace`/`name`; `loaded` is set once there is one."""
+    """`context` serves the newest usable pair of the Secret `namespace`/`name`; `loaded` is set once there is one.
+
+    `expiry` is the last moment of that pair, None before there is one.
+    """
 
     def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
         self.context = _new_context()
         self.loaded = asyncio.Event()
-        self._reflector = Reflector(
+        self.expiry: datetime | None = None
+        self.reflector = Reflector(
             client, paths.secrets(namespace), _pair, self, field_selector=f"metadata.name={name}"
         )
 
     async def run(self) -> None:
         """Follows the Secret until cancelled."""
-        await self._reflector.run()
+        await self.reflector.run()
+
+    def problem(self) -> str | None:
+        """Why it cannot be served, or None if it can."""
+        if self.expiry is None:
+            return "there is none yet"
+        if self.expiry.timestamp() < time.time():
+            return f"expired at {self.expiry.isoformat()}"
+        return None
 
     def upserted(self, _key: str, new: _Pair, _old: _Pair | None) -> None:
         """Takes over a new pair. One that does not belong together is left alone, and the old one goes on."""
         try:
             # A pair that does not match would spoil a live context, so it is tried on another one first.
             _load(_new_context(), new)
-        except ssl.SSLError as error:
+            expiry = x509.load_pem_x509_certificate(new.certificate).not_valid_after_utc
+        except (ssl.SSLError, ValueError) as error:
             log.warning("certificate and key do not belong together; the last pair stays in use", error=error)
             return
         _load(self.context, new)
+        self.expiry = expiry
         self.loaded.set()
-        log.info("serving certificate loaded")
+        log.info("serving certificate loaded", expires=expiry.isoformat())
 
     def deleted(self, _key: str, _old: _Pair) -> None:
         log.warning("the certificate's Secret is gone; the last pair stays in use")

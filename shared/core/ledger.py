@@ -154,16 +154,23 @@ def merge_shares(shares: Iterable[tuple[int, int]]) -> Shares:
     return tuple(sorted(total.items()))
 
 
+def reserved_gb(cards: Iterable[Card], entries: Iterable[Entry], kinds: Iterable[UnitKind] = ()) -> dict[int, int]:
+    """GB that `entries` hold, by slot, units of the vendor's resources `kinds` among them."""
+    entries = tuple(entries)
+    reserved = spread_units(cards, kinds, dict(add_units(*(entry.units for entry in entries))))
+    for entry in entries:
+        for index, gb in entry.shares:
+            reserved[index] = reserved.get(index, 0) + gb
+    return reserved
+
+
 def summarise(cards: Iterable[Card], entries: Mapping[str, Entry], kinds: Iterable[UnitKind] = ()) -> Summary:
     """The sums over `cards` with `entries` booked on them. A card that may not be used has nothing free.
 
     `kinds` are the vendor's resources that book the cards, if the product's own do not.
     """
     cards = tuple(cards)
-    reserved = spread_units(cards, kinds, dict(add_units(*(entry.units for entry in entries.values()))))
-    for entry in entries.values():
-        for index, gb in entry.shares:
-            reserved[index] = reserved.get(index, 0) + gb
+    reserved = reserved_gb(cards, entries.values(), kinds)
     ordered = sorted(cards, key=lambda card: card.index)
     usable = (card.healthy and not card.unsupported for card in ordered)
     free = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from yarl import URL
 
 from shared.api import names
 from shared.kube.credentials import Connection, open_connection
-from shared.kube.errors import Gone, Unavailable, from_response
+from shared.kube.errors import ApiError, Gone, Unavailable, from_response
 from shared.kube.lines import LineCutter, json_object
+from shared.obs.recorders import RequestRecorder
 
 Json: TypeAlias = dict[str, Any]
 Params: TypeAlias = Mapping[str, str]
@@ -51,12 +53,13 @@ class KubeClient:
     Every call ends within `timeout_s` seconds (the client's default unless given) and raises `ApiError`s.
     Nothing is retried, since the caller knows whether a repetition is safe, but for one thing that aiohttp does: when
     a kept-alive connection turns out to be closed, GET, PUT and DELETE are sent again. A write that is based on a
-    `resourceVersion` can so conflict with itself. Use it as an async context manager.
+    `resourceVersion` can so conflict with itself. Use it as an async context manager. `recorder` counts the requests.
     """
 
     def __init__(self, connection: Connection, timeout_s: float = 10.0) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
+        self.recorder = RequestRecorder()
 
     @classmethod
     async def connect(cls, kubeconfig: str | None, timeout_s: float = 10.0) -> KubeClient:
@@ -166,7 +169,7 @@ class KubeClient:
         connection whose other end is gone is noticed. A line that is not JSON or was cut off raises
         `Unavailable`. Wrap it in `contextlib.aclosing` to give the connection back when leaving early.
         """
-        with _as_api_errors("GET", path):
+        with self._counted("WATCH"), _as_api_errors("GET", path):
             async with self._deadline(timeout_s):
                 response = await self._send("GET", path, params, None, _JSON, read_timeout_s)
             async with response:
@@ -212,13 +215,27 @@ class KubeClient:
         *,
         timeout_s: float | None,
     ) -> Json:
-        with _as_api_errors(method, path):
+        with self._counted(method), _as_api_errors(method, path):
             async with (
                 self._deadline(timeout_s),
                 await self._send(method, path, params, body, content_type, None) as response,
             ):
                 await self._raise_for_status(response)
                 return json_object(await response.read())
+
+    @contextmanager
+    def _counted(self, verb: str) -> Iterator[None]:
+        """Tells the recorder how a request ended, and when."""
+        sent_at = time.monotonic()
+        code = "Cancelled"
+        try:
+            yield
+            code = "2xx"
+        except ApiError as error:
+            code = str(error.status) if error.status else error.reason
+            raise
+        finally:
+            self.recorder.ended(verb, code, time.monotonic() - sent_at)
 
     def _deadline(self, timeout_s: float | None) -> asyncio.Timeout:
         return asyncio.timeout(self._timeout_s if timeout_s is None else timeout_s)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError, Conflict, NotFound
 from shared.kube.gpunodes import GpuNode, gpu_node, summary_json
+from shared.obs.recorders import LedgerRecorder
 
 Changes: TypeAlias = Mapping[str, Entry | None]
 """Reservation id to its new entry, or to None where it is dropped."""
@@ -41,12 +43,13 @@ class _Wish:
 
 
 class Ledger:
-    """The ledgers of all nodes, written through the API server and read from `cluster`."""
+    """The ledgers of all nodes, written through the API server and read from `cluster`. `recorder` counts writes."""
 
     def __init__(self, client: KubeClient, cluster: Cluster, *, exclusive: bool) -> None:
         self._client = client
         self._cluster = cluster
         self._exclusive = exclusive
+        self.recorder = LedgerRecorder()
         self._locks: dict[str, asyncio.Lock] = {}
         self._waiting: dict[str, list[_Wish]] = {}
 
@@ -80,17 +83,17 @@ class Ledger:
             raise wish.outcome
         return bool(wish.outcome)
 
-    async def amend(self, node: str, change: Callable[[GpuNode], Changes]) -> None:
+    async def amend(self, node: str, change: Callable[[GpuNode], Changes]) -> Changes:
         """Applies what `change` says of the newest `GPUNode`, and brings its summary up to date. Writes only if needed.
 
-        Entries that cannot be read are dropped. `change` is called again with a newer object after a conflict. Raises
-        `ApiError`.
+        Returns the changes that were written. Entries that cannot be read are dropped. `change` is called again with a
+        newer object after a conflict. Raises `ApiError`.
         """
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
                 changes = {**dict.fromkeys(known.broken), **change(known)}
                 if not changes and known.summary == self._summary(known, known.ledger):
-                    return
+                    break
                 try:
                     await self._write(known, changes)
                 except Conflict:
@@ -98,7 +101,8 @@ class Ledger:
                 except NotFound:
                     self._cluster.gpu_node_deleted(node)
                 else:
-                    return
+                    return changes
+        return {}
 
     async def drop(self, node: str, reservation: str) -> None:
         """Ends an entry that another one on another node has replaced. Raises `ApiError`."""
@@ -214,8 +218,26 @@ class Ledger:
                 "summary": self._summary(known, after),
             },
         }
-        raw = await self._client.merge_patch(paths.status_of(paths.gpu_nodes(known.name)), patch)
+        with self._counted(len(changes)):
+            raw = await self._client.merge_patch(paths.status_of(paths.gpu_nodes(known.name)), patch)
         self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
+
+    @contextlib.contextmanager
+    def _counted(self, entries: int) -> Iterator[None]:
+        """Tells the recorder how a write of so many entries ended, and when."""
+        sent_at = time.monotonic()
+        result = LedgerRecorder.FAILED
+        try:
+            yield
+            result = LedgerRecorder.WRITTEN
+        except Conflict:
+            result = LedgerRecorder.CONFLICT
+            raise
+        except NotFound:
+            result = LedgerRecorder.MISSING
+            raise
+        finally:
+            self.recorder.wrote(result, entries, time.monotonic() - sent_at)
 
     def _lock(self, node: str) -> asyncio.Lock:
         return self._locks.setdefault(node, asyncio.Lock())

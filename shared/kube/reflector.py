@@ -73,6 +73,8 @@ class Reflector(Generic[T]):
     Keys are `namespace/name`, or `name` for objects without a namespace. An object that `project` fails on is
     logged and left as it was last known. The selectors narrow the collection on the server. An `optional` collection
     that this account has no right to counts as synced, empty, and is asked for again now and then.
+
+    `lists` counts the full lists, `interruptions` the lists and watches that failed.
     """
 
     def __init__(
@@ -90,6 +92,8 @@ class Reflector(Generic[T]):
         self.path = path
         self.synced = asyncio.Event()
         self.last_contact: float | None = None
+        self.lists = 0
+        self.interruptions = 0
         self._client = client
         self._project = project
         self._handler = handler
@@ -102,6 +106,11 @@ class Reflector(Generic[T]):
         self._uids: dict[str, str] = {}
         self._version: str | None = None
         self._relist_at = 0.0
+
+    @property
+    def collection(self) -> str:
+        """The kind of objects, as Kubernetes spells it in paths: `pods`."""
+        return self.path.rpartition("/")[2]
 
     @property
     def store(self) -> Mapping[str, T]:
@@ -148,6 +157,7 @@ class Reflector(Generic[T]):
                 self.synced.set()
                 delay_s = max(delay_s, jittered(self._pace.watch_s))
             failures += 1
+            self.interruptions += 1
             log.info("watch interrupted", path=self.path, error=error, failures=failures, retry_s=delay_s)
             await asyncio.sleep(delay_s)
 
@@ -165,6 +175,7 @@ class Reflector(Generic[T]):
             self._delete(key)
         self._version = listing.resource_version
         self._relist_at = time.monotonic() + jittered(self._pace.relist_s)
+        self.lists += 1
         self._contact()
         self.synced.set()
         self._tell("synced", self._handler.synced)

@@ -6,9 +6,9 @@ Without the right to see storage or quotas, as an older installation has it, dec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from shared.core.nodes import NodeFacts, node_facts
 from shared.core.pods import PodFacts, interned, pod_facts
@@ -21,9 +21,6 @@ from shared.kube.quotas import limited_resources
 from shared.kube.reflector import Pace, Reflector
 
 T = TypeVar("T")
-
-FRESH_S: Final = 150.0
-"""A watch that heard nothing for this long is behind; a healthy one hears a renewal every 75 s at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,7 @@ class Watches:
         def besides(path: str, project: Callable[[Json], T], feed: _Feed[T]) -> Reflector[T]:
             return Reflector(client, path, project, feed, optional=True, pace=pace)
 
-        self._reflectors: tuple[Reflector[Any], ...] = (
+        self.reflectors: tuple[Reflector[Any], ...] = (
             besides(paths.storage_classes(), storage_class_facts, _Feed(storage.class_upserted, storage.class_deleted)),
             besides(paths.volumes(), volume_facts, _Feed(storage.volume_upserted, storage.volume_deleted)),
             besides(paths.volume_claims(), claim_facts, _Feed(storage.claim_upserted, storage.claim_deleted)),
@@ -145,24 +142,13 @@ class Watches:
     async def run(self) -> None:
         """Watches until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
+            for reflector in self.reflectors:
                 group.create_task(reflector.run())
 
     async def synced(self) -> None:
         """Returns once every collection has been listed."""
-        for reflector in self._reflectors:
+        for reflector in self.reflectors:
             await reflector.synced.wait()
-
-    def behind(self, now: float) -> Iterator[str]:
-        """What is not listed yet or has not been heard of for too long, at `now` of `time.monotonic`.
-
-        Empty if all is well.
-        """
-        for reflector in self._reflectors:
-            if not reflector.synced.is_set():
-                yield f"{reflector.path} is not listed yet"
-            elif (age_s := reflector.age_s(now)) > FRESH_S:
-                yield f"{reflector.path} was last heard {age_s:.0f} s ago"
 
 
 def _seen_pod(raw: Mapping[str, Any]) -> SeenPod:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from shared.kube.backoff import backoff_s
 from shared.kube.errors import Conflict, Throttled, Unavailable
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -22,12 +24,21 @@ class WorkQueue(Generic[K]):
     `done`, never to two workers at once. So memory is bounded by the number of distinct keys.
     """
 
-    def __init__(self, name: str, *, first_retry_s: float = 0.1, longest_retry_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        recorder: QueueRecorder | None = None,
+        *,
+        first_retry_s: float = 0.1,
+        longest_retry_s: float = 60.0,
+    ) -> None:
         self.name = name
+        self._recorder = recorder or QueueRecorder()
+        self._metrics = self._recorder.of(name)
         self._first_retry_s = first_retry_s
         self._longest_retry_s = longest_retry_s
         self._ready: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: set[K] = set()
+        self._waiting: dict[K, float] = {}
         self._in_work: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
@@ -42,7 +53,8 @@ class WorkQueue(Generic[K]):
         if key in self._in_work:
             self._again.add(key)
         elif key not in self._waiting:
-            self._waiting.add(key)
+            self._metrics.adds.inc()
+            self._waiting[key] = time.monotonic()
             self._ready.put_nowait(key)
 
     def add_after(self, key: K, delay_s: float) -> None:
@@ -62,6 +74,7 @@ class WorkQueue(Generic[K]):
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        self._metrics.retries.inc()
         delay_s = max(at_least_s, backoff_s(failures, self._first_retry_s, self._longest_retry_s))
         self.add_after(key, delay_s)
         return delay_s
@@ -73,7 +86,7 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key, waiting for one if need be. Call `done` with it afterwards, whatever happened."""
         key = await self._ready.get()
-        self._waiting.remove(key)
+        self._metrics.wait.observe(time.monotonic() - self._waiting.pop(key))
         self._in_work.add(key)
         return key
 
@@ -86,15 +99,17 @@ class WorkQueue(Generic[K]):
 
     async def run(self, worker: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
         """Feeds keys to `worker`, `workers` at a time, until cancelled; a key that fails is retried."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._work(worker))
+        with self._recorder.at_work(self.name, self):
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(self._work(worker))
 
     async def _work(self, worker: Callable[[K], Awaitable[None]]) -> None:
         while True:
             key = await self.get()
             try:
-                await worker(key)
+                with self._metrics.work.time():
+                    await worker(key)
                 self.forget(key)
             except (Conflict, Unavailable, Throttled) as error:
                 at_least_s = error.retry_after if isinstance(error, Throttled) else 0.0

@@ -25,6 +25,8 @@ EVERYTHING: Values = {
     "controller": {"replicas": 1},
     "ownerKinds": [RAY_CLUSTER],
     "logLevel": "debug",
+    "metrics": {"podMonitor": {"enabled": True}, "alerts": {"enabled": True}},
+    "networkPolicy": {"enabled": True, "apiServerCIDRs": ["10.0.0.10/32"]},
     "priorityClassName": "",
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
@@ -67,6 +69,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert "priorityClassName" not in pod
     assert chart.all("ResourceQuota") == []
     assert chart.all("CustomResourceDefinition") == []
+    assert [len(chart.all(kind)) for kind in ("PodMonitor", "PrometheusRule", "NetworkPolicy")] == [1, 1, 2]
     assert _environment(chart, "webhook")["PLACEMENT_RUNTIME_CLASS"] == "nvidia"
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
 
@@ -122,6 +125,9 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
         ({"ownerKinds": [{**RAY_CLUSTER, "kind": "rayclusters"}]}, "at '/ownerKinds/0/kind'"),
         ({"ownerKinds": [{**RAY_CLUSTER, "plural": "*"}]}, "at '/ownerKinds/0/plural'"),
         ({"ownerKinds": [{"apiVersion": "ray.io/v1", "kind": "RayCluster"}]}, "missing property 'plural'"),
+        ({"metrics": {"podMonitor": {"interval": "often"}}}, "at '/metrics/podMonitor/interval'"),
+        ({"metrics": {"alerts": {"labels": {"helm.sh/chart": "x"}}}}, "at '/metrics/alerts/labels/helm.sh~1chart'"),
+        ({"networkPolicy": {"apiServerCIDRs": ["10.0.0.10"]}}, "at '/networkPolicy/apiServerCIDRs/0'"),
         ({"crds": {"install": None}}, "at '/crds'"),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",

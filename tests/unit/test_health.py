@@ -8,11 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry
 
-from shared.obs.health import serve_health
+from shared.obs.health import Check, serve_health
+from shared.obs.metrics import LEADER, AtScrape, family
 from shared.obs.process import exit_with, run_process
 from shared.settings import SettingsError
 
@@ -26,41 +30,95 @@ def free_port() -> int:
         return port
 
 
-async def get(port: int, path: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{HOST}:{port}{path}") as answer:
+async def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.request(method, f"http://{HOST}:{port}{path}") as answer:
         return answer.status, await answer.text()
 
 
+@asynccontextmanager
+async def serving(*checks: Check) -> AsyncIterator[int]:
+    """The port of a process with these checks, and with one metric."""
+    port, registry = free_port(), CollectorRegistry()
+    registry.register(AtScrape(lambda: [family(LEADER, [({}, 1)])]))
+    async with serve_health("webhook", HOST, port, lambda: iter(checks), registry):
+        yield port
+
+
 async def test_a_ready_process_says_so() -> None:
-    port = free_port()
-    async with serve_health(HOST, port, tuple):
+    async with serving(Check("certificate"), Check("pods")) as port:
         assert await get(port, "/healthz") == (200, "ok\n")
-        assert await get(port, "/readyz") == (200, "ok\n")
+        assert await get(port, "/readyz") == (200, "[+]certificate ok\n[+]pods ok\nready\n")
 
 
-async def test_an_unready_process_says_why_and_is_not_to_be_restarted() -> None:
-    port = free_port()
-    reasons = ["no certificate", "pods are not listed yet"]
-    async with serve_health(HOST, port, lambda: iter(reasons)):
-        assert await get(port, "/readyz") == (503, "no certificate\npods are not listed yet\n")
+async def test_an_unready_process_names_what_fails_and_is_not_to_be_restarted() -> None:
+    async with serving(Check("certificate"), Check("pods", "is not listed yet")) as port:
+        assert await get(port, "/readyz") == (503, "[+]certificate ok\n[-]pods: is not listed yet\nnot ready\n")
         assert (await get(port, "/healthz"))[0] == 200
-        reasons.clear()
+
+
+async def test_checks_are_asked_anew_each_time() -> None:
+    port = free_port()
+    checks = [Check("pods", "is not listed yet")]
+    async with serve_health("webhook", HOST, port, lambda: checks, CollectorRegistry()):
+        assert (await get(port, "/readyz"))[0] == 503
+        checks[:] = [Check("pods")]
         assert (await get(port, "/readyz"))[0] == 200
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_a_head_request_is_answered_as_a_get_without_its_body(path: str) -> None:
+    async with serving(Check("pods")) as port:
+        assert await get(port, path, method="HEAD") == (200, "")
+
+
+@pytest.mark.parametrize("path", ["/", "/metric", "/readyz/pods", "/debug/pprof"])
+async def test_another_path_does_not_exist(path: str) -> None:
+    async with serving() as port:
+        assert (await get(port, path))[0] == 404
+
+
+async def test_the_checks_are_metrics_too() -> None:
+    async with serving(Check("certificate"), Check("pods", "is not listed yet")) as port:
+        text = (await get(port, "/metrics"))[1]
+        assert 'placement_ready{check="certificate",process="webhook"} 1.0' in text
+        assert 'placement_ready{check="pods",process="webhook"} 0.0' in text
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "ends"),
+    [
+        pytest.param("", "text/plain; version=0.0.4; charset=utf-8", "placement_ready gauge\n", id="text"),
+        pytest.param(
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.1",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores",
+            "# EOF\n",
+            id="OpenMetrics",
+        ),
+    ],
+)
+async def test_metrics_come_in_the_form_that_the_scraper_asks_for(accept: str, content_type: str, ends: str) -> None:
+    async with (
+        serving() as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{HOST}:{port}/metrics", headers={"Accept": accept}) as answer,
+    ):
+        assert answer.headers["Content-Type"] == content_type
+        text = await answer.text()
+        assert "placement_leader 1.0\n" in text
+        assert text.endswith(ends)
+
+
 async def test_nothing_listens_any_more_once_the_work_is_over() -> None:
-    port = free_port()
-    async with serve_health(HOST, port, tuple):
+    async with serving() as port:
         pass
     with pytest.raises(aiohttp.ClientConnectionError):
         await get(port, "/healthz")
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    port = free_port()
-    async with serve_health(HOST, port, tuple):
+    async with serving() as port:
         with pytest.raises(OSError, match="in use"):
-            async with serve_health(HOST, port, tuple):
+            async with serve_health("webhook", HOST, port, tuple, CollectorRegistry()):
                 pass
 
 

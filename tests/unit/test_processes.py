@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,10 +16,12 @@ import aiohttp
 import jsonpatch
 import orjson
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from controller import __main__ as controller_process
 from shared.api import names
 from shared.kube import paths
+from shared.obs.metrics import Of, definitions
 from shared.settings import CommonSettings, ControllerSettings, WebhookSettings
 from tests.builders import a_node, a_pod
 from tests.fakes.faults import respond
@@ -130,14 +134,83 @@ async def test_a_pod_is_placed_recorded_and_released_by_both_together(served: Se
         assert not lease["spec"].get("holderIdentity")
 
 
+async def scraped(session: aiohttp.ClientSession, settings: CommonSettings) -> str:
+    """What `/metrics` says; empty while nobody listens."""
+    try:
+        async with session.get(f"http://{HOST}:{settings.health_port}/metrics") as answer:
+            assert answer.status == 200
+            return await answer.text()
+    except aiohttp.ClientConnectionError:
+        return ""
+
+
+async def until_scraped(session: aiohttp.ClientSession, settings: CommonSettings, words: str) -> str:
+    """Waits until `/metrics` has `words` in its text, which is returned."""
+    async with asyncio.timeout(20):
+        while True:
+            text = await scraped(session, settings)
+            if words in text:
+                return text
+            await asyncio.sleep(0.01)
+
+
+async def test_both_export_what_is_defined_for_them_and_nothing_secret(
+    served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    served.server.token = "a-token-that-nobody-may-see"
+    webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    controller = ControllerSettings(common(served, tmp_path), "controller-0")
+    async with (
+        aiohttp.ClientSession() as session,
+        running(webhook_process._serve(webhook, asyncio.Event())),
+        running(controller_process._control(controller, asyncio.Event())),
+    ):
+        await until_health(session, webhook.common, 200)
+        await until_health(session, controller.common, 200)
+        told = await until_scraped(session, controller.common, "placement_card_free_gb{")
+        exported = {"webhook": await scraped(session, webhook.common), "controller": told}
+    for process, of in (("webhook", {Of.WEBHOOK, Of.BOTH}), ("controller", {Of.LEADER, Of.CONTROLLER, Of.BOTH})):
+        _assert_labelled_as_defined(exported[process])
+        kinds = dict(re.findall(r"^# TYPE (placement_\w+) (\w+)$", exported[process], re.MULTILINE))
+        assert kinds == {each.name: str(each.kind) for each in definitions() if each.of in of}
+        assert "process_resident_memory_bytes " in exported[process]
+        assert served.server.token not in exported[process]
+    assert served.server.token not in caplog.text
+    assert "placement_leader 1.0\n" in told
+    assert 'placement_card_budget_gb{card="0",node="t4"} 16.0\n' in told
+    expiry = re.compile(r"^placement_serving_certificate_expiry_timestamp_seconds (\S+)$", re.MULTILINE)
+    assert len({found[1] for text in exported.values() if (found := expiry.search(text))}) == 1
+
+
+def _assert_labelled_as_defined(text: str) -> None:
+    labels = {each.name: set(each.labels) for each in definitions()}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = re.sub(r"_(bucket|count|sum)$", "", sample.name)
+            assert sample.labels.keys() - {"le"} == labels.get(name, sample.labels.keys()), sample
+
+
+async def test_a_controller_that_stands_by_tells_nothing_of_the_cluster(served: Served, tmp_path: Path) -> None:
+    first, second = (ControllerSettings(common(served, tmp_path), f"controller-{number}") for number in range(2))
+    async with aiohttp.ClientSession() as session, running(controller_process._control(first, asyncio.Event())):
+        await until_scraped(session, first.common, "placement_leader 1.0\n")
+        async with running(controller_process._control(second, asyncio.Event())):
+            await until_health(session, second.common, 200)
+            told = await scraped(session, second.common)
+    assert "placement_leader 0.0\n" in told
+    assert "placement_card_budget_gb" not in told
+    assert "placement_waiting_owners" not in told
+
+
 async def test_a_webhook_that_is_told_to_end_before_it_could_serve_ends(served: Served, tmp_path: Path) -> None:
     served.server.fail(respond(503, "?"), times=10_000)
     stop = asyncio.Event()
     settings = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
     async with aiohttp.ClientSession() as session, running(webhook_process._serve(settings, stop)) as process:
         why = await until_health(session, settings.common, 503)
-        assert "no serving certificate yet" in why
-        assert f"{paths.pods()} is not listed yet" in why
+        assert "[-]certificate: there is none yet\n" in why
+        assert "[-]pods: is not listed yet\n" in why
         stop.set()
         await process
 

@@ -77,6 +77,20 @@ def serial_of(issued: Issued) -> int:
     return x509.load_pem_x509_certificate(issued.certificate).serial_number
 
 
+async def test_it_says_when_the_pair_in_use_expires_and_when_it_has(served: Served) -> None:
+    async with following(served) as certificate:
+        assert (certificate.expiry, certificate.problem()) == (None, "there is none yet")
+        valid = pair()
+        put(served, valid.certificate, valid.key)
+        await eventually(certificate.loaded.is_set)
+        assert certificate.expiry == x509.load_pem_x509_certificate(valid.certificate).not_valid_after_utc
+        assert certificate.problem() is None
+        over = issue(server_names("webhook", "sys", ()), datetime.now(UTC) - timedelta(days=2), timedelta(days=1))
+        put(served, over.certificate, over.key)
+        await eventually(lambda: certificate.problem() is not None)
+        assert (certificate.problem() or "").startswith("expired at ")
+
+
 async def test_it_serves_once_the_controller_has_made_the_pair(served: Served) -> None:
     new = pair()
     async with following(served) as certificate:

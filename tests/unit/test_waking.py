@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from controller.control_recorder import ControlRecorder
 from controller.waking import Waker
 from shared.api import names
 from shared.core.owners import OwnerRef
@@ -17,6 +18,7 @@ from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.storage_builders import a_claim, a_class, a_volume, fill
 from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
+from tests.unit.scraping import value
 
 PLURALS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
 
@@ -29,8 +31,8 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
-def waker(control: Control) -> Waker:
-    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW)
+def waker(control: Control, recorder: ControlRecorder | None = None) -> Waker:
+    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW, recorder)
 
 
 def template(gb: str | None = "6", **spec: Any) -> dict[str, Any]:
@@ -262,3 +264,11 @@ async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) ->
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_owner_that_is_woken_is_counted_and_one_that_stays_is_not(control: Control) -> None:
+    await waiting(control, "small")
+    await waiting(control, "large", gb="20")
+    recorder = ControlRecorder()
+    await waker(control, recorder).walk()
+    assert value(recorder, "placement_owners_woken_total") == 1

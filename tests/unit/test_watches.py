@@ -13,7 +13,10 @@ import pytest
 from shared.api import names
 from shared.kube import paths
 from shared.kube.cluster import Cluster
-from shared.kube.watches import FRESH_S, Watches
+from shared.kube.watch_health import FRESH_S, watch_checks, watch_families
+from shared.kube.watches import Watches
+from shared.obs.health import Check
+from shared.obs.metrics import Family
 from tests.builders import a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.objects import Json
@@ -55,7 +58,7 @@ def populate(served: Served) -> None:
 async def test_what_is_there_is_in_the_picture_once_all_is_listed(served: Served) -> None:
     populate(served)
     async with watching(served) as (cluster, watches):
-        assert list(watches.behind(time.monotonic())) == []
+        assert [check for check in watch_checks(watches.reflectors, time.monotonic()) if check.problem] == []
         state = cluster.node("t4")
         assert state is not None
         assert state.free_gb == (10,)
@@ -127,7 +130,7 @@ async def test_without_the_right_to_see_storage_and_quotas_the_rest_goes_on(serv
     for path in ("storageclasses", "persistentvolumes", "persistentvolumeclaims", "resourcequotas"):
         served.server.fail(faults.respond(403), times=100, path=path)
     async with watching(served) as (cluster, watches):
-        assert list(watches.behind(time.monotonic())) == []
+        assert [check for check in watch_checks(watches.reflectors, time.monotonic()) if check.problem] == []
         assert cluster.node("t4") is not None
         assert not cluster.snapshot().volumes.volumes
 
@@ -143,20 +146,47 @@ async def test_the_choice_of_the_installation_reaches_every_node(served: Served)
 
 async def test_collections_that_are_not_listed_or_silent_for_long_are_named(served: Served) -> None:
     watches = Watches(served.client, Cluster(), exclusive=False)
-    assert list(watches.behind(time.monotonic())) == [
-        f"{path} is not listed yet"
-        for path in (
-            paths.storage_classes(),
-            paths.volumes(),
-            paths.volume_claims(),
-            paths.resource_quotas(),
-            paths.nodes(),
-            paths.gpu_nodes(),
-            paths.namespaces(),
-            paths.pods(),
+    assert list(watch_checks(watches.reflectors, time.monotonic())) == [
+        Check(collection, "is not listed yet")
+        for collection in (
+            "storageclasses",
+            "persistentvolumes",
+            "persistentvolumeclaims",
+            "resourcequotas",
+            "nodes",
+            "gpunodes",
+            "namespaces",
+            "pods",
         )
     ]
     async with watching(served) as (_, followed):
-        late = list(followed.behind(time.monotonic() + FRESH_S + 1))
+        late = list(watch_checks(followed.reflectors, time.monotonic() + FRESH_S + 1))
         assert len(late) == 8
-        assert late[0].startswith(f"{paths.storage_classes()} was last heard ")
+        assert all((check.problem or "").startswith("was last heard of ") for check in late)
+
+
+async def test_age_size_lists_and_trouble_of_each_collection_are_metrics(served: Served) -> None:
+    populate(served)
+    served.server.fail(faults.respond(503), times=1, path="/nodes")
+    async with watching(served) as (_, followed):
+        families = {family.name: family for family in watch_families(followed.reflectors, time.monotonic() + 7)}
+        pods = {name: sample(family, collection="pods") for name, family in families.items()}
+        assert pods.pop("placement_watch_age_seconds") >= 7
+        assert pods == {
+            "placement_watch_objects": 1,
+            "placement_watch_lists": 1,
+            "placement_watch_interruptions": 0,
+        }
+        assert sample(families["placement_watch_interruptions"], collection="nodes") == 1
+
+
+def test_a_collection_that_was_never_heard_of_has_no_age(served: Served) -> None:
+    unheard = Watches(served.client, Cluster(), exclusive=False)
+    (ages, *_) = watch_families(unheard.reflectors, time.monotonic())
+    assert ages.samples == []
+
+
+def sample(family: Family, **labels: str) -> float:
+    """The value of the only sample with these labels."""
+    (value,) = (each.value for each in family.samples if each.labels == labels)
+    return value

@@ -1,0 +1,41 @@
+"""What is counted of the controller's own doing: entries that it changed, owners that it woke, terms as the leader."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from enum import StrEnum
+
+from shared.kube.ledger import Changes
+from shared.obs import metrics
+from shared.obs.metrics import counter
+from shared.obs.recorders import Recorder
+
+
+class Repair(StrEnum):
+    """Why the controller changes an entry of a ledger."""
+
+    POD_GONE = "pod_gone"
+    NO_POD = "no_pod"
+    UNREADABLE = "unreadable"
+    POD_DIFFERS = "pod_differs"
+
+
+class ControlRecorder(Recorder):
+    """The reconcilers of one process, over all its terms."""
+
+    def __init__(self) -> None:
+        repairs = counter(metrics.LEDGER_REPAIRS)
+        self.woken, self.terms = counter(metrics.OWNERS_WOKEN), counter(metrics.LEADER_TERMS)
+        self._repairs = {repair: repairs.labels(repair) for repair in Repair}
+        super().__init__(repairs, self.woken, self.terms)
+
+    def repaired(self, written: Changes, *, unseen: Set[str], unreadable: Set[str]) -> None:
+        """Changes of a ledger were written. No pod came for the entries in `unseen`."""
+        for reservation, entry in written.items():
+            if entry is not None:
+                repair = Repair.POD_DIFFERS
+            elif reservation in unreadable:
+                repair = Repair.UNREADABLE
+            else:
+                repair = Repair.NO_POD if reservation in unseen else Repair.POD_GONE
+            self._repairs[repair].inc()
