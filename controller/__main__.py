@@ -14,7 +14,9 @@ from controller.events import Events
 from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
 from controller.placements import Placements
+from controller.rejected import Rejected
 from controller.reports import Reports
+from controller.stuck import Stuck
 from controller.waking import Waker
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -51,6 +53,7 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
         watches = Watches(client, cluster, exclusive=common.exclusive)
         reports = Reports(client)
         owners = Owners(client, common.owner_kinds)
+        events = Events(client, _now)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
         elector = Elector(client, common.namespace, settings.lease, settings.identity)
 
@@ -65,8 +68,18 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 await reports.listed()
                 term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
-                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
-                term.create_task(Waker(client, cluster, reports, owners, _now).run())
+                term.create_task(Placements(client, cluster, reports, owners, events, _now).run())
+                term.create_task(Waker(client, cluster, reports, owners, _now, settings.wake_kinds).run())
+                term.create_task(Rejected(client, cluster, owners, events).run())
+                stuck = Stuck(
+                    client,
+                    cluster,
+                    owners,
+                    events,
+                    after_s=settings.stuck_after_s,
+                    replace=settings.replace_stuck,
+                )
+                term.create_task(stuck.run())
 
         def unready() -> Iterator[str]:
             yield from watches.behind(time.monotonic())
