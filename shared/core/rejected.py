@@ -17,7 +17,7 @@ from shared.core.units import is_unit, units_among
 _LONGEST_MESSAGE: Final = 400
 _OUT_OF: Final = "OutOf"
 _ADMISSION: Final = "UnexpectedAdmissionError"
-_RESOURCE: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z0-9._-]+")
+_RESOURCE: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z0-9._-]*[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def rejected_pod(raw: Raw) -> RejectedPod | None:
     Raises `QuantityError` where a request is no quantity.
     """
     status = raw.get("status") or {}
-    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")[:_LONGEST_MESSAGE]
     if status.get("phase") != "Failed" or not _is_about_ours(reason, message):
         return None
     metadata, spec = raw["metadata"], raw["spec"]
@@ -58,7 +58,7 @@ def rejected_pod(raw: Raw) -> RejectedPod | None:
         name=metadata["name"],
         node=intern(spec.get("nodeName") or pinned_node(spec) or ""),
         reason=intern(reason),
-        message=intern(message[:_LONGEST_MESSAGE]),
+        message=intern(message),
         owner=controller_of(raw),
         created=metadata.get("creationTimestamp") or "",
     )
