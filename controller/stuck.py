@@ -117,8 +117,12 @@ class Stuck:
         owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
         again = None if owner is None else made_again(owner, raw)
         needs = None if again is None else Needs.of(again)
-        if pod.owner is None or needs is None:
-            await self._tell(pod, words, "nobody would create it for another node: delete it and create it anew")
+        if pod.owner is None:
+            await self._tell(pod, words, "nobody would create it again: delete it and create it anew")
+            return
+        if needs is None:
+            who = f"{pod.owner.kind} {pod.owner.name}"
+            await self._tell(pod, words, f"{who} is not known to create one that could go elsewhere, so it stays")
             return
         node = better_node(self._cluster.snapshot(), pod, needs)
         if node is None:

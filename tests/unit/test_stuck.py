@@ -140,7 +140,16 @@ async def test_what_nobody_would_create_again_is_only_explained_and_that_once(sc
     scene.watch()
     await looked(scene, 3)
     assert scene.has("chat-0")
-    assert scene.told() == [("Pod", "nobody would create it for another node: delete it and create it anew", 1)]
+    assert scene.told() == [("Pod", "nobody would create it again: delete it and create it anew", 1)]
+
+
+async def test_what_belongs_to_its_node_stays_there(scene: Scene) -> None:
+    scene.pod("chat-0", scene.owner("DaemonSet"))
+    scene.watch()
+    await looked(scene, 3)
+    assert scene.has("chat-0")
+    outcome = "DaemonSet chat is not known to create one that could go elsewhere, so it stays"
+    assert scene.told() == [("DaemonSet", outcome, 1), ("Pod", outcome, 1)]
 
 
 async def test_without_another_place_it_stays_and_new_words_are_told(scene: Scene) -> None:
