@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from controller.events import Events
 from controller.stuck import Stuck
@@ -215,6 +216,22 @@ async def test_a_pod_that_changes_while_it_is_looked_at_is_not_deleted(scene: Sc
     await eventually(lambda: any(each.startswith("DELETE") for each in scene.control.served.server.requests))
     await eventually(lambda: not scene.has("chat-0"), within_s=20.0)
     assert [count for *_, count in scene.told()] == [1, 1]
+
+
+async def test_a_pod_that_is_bound_at_the_last_moment_is_not_deleted(scene: Scene) -> None:
+    owner = scene.owner()
+    scene.pod("chat-0", owner)
+
+    async def bind_first(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        store(scene.control.objects, paths.pods("models"), placed("chat-0", owner, SAID).on("t4").raw())
+        return await proceed(request)
+
+    server = scene.control.served.server
+    server.fail(bind_first, method="DELETE", path="chat-0")
+    scene.watch()
+    await eventually(lambda: any(each.startswith("DELETE") for each in server.requests))
+    await looked(scene, 1)
+    assert scene.has("chat-0")
 
 
 async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(scene: Scene) -> None:
