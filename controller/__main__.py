@@ -16,7 +16,9 @@ from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
 from controller.picture_metrics import card_families, waiting_families
 from controller.placements import Placements
+from controller.rejected import Rejected
 from controller.reports import Reports
+from controller.stuck import Stuck
 from controller.waking import Waker
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -58,6 +60,7 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
         watches = Watches(client, cluster, exclusive=common.exclusive)
         reports = Reports(client)
         owners = Owners(client, common.owner_kinds)
+        events = Events(client, _now)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
         elector = Elector(client, common.namespace, settings.lease, settings.identity)
 
@@ -76,8 +79,18 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 )
                 term.create_task(keeper.run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive, queues=queues).run())
-                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now, queues).run())
-                term.create_task(Waker(client, cluster, reports, owners, _now, recorder).run())
+                term.create_task(Placements(client, cluster, reports, owners, events, _now, queues).run())
+                term.create_task(Waker(client, cluster, reports, owners, _now, settings.wake_kinds, recorder).run())
+                term.create_task(Rejected(client, cluster, owners, events).run())
+                stuck = Stuck(
+                    client,
+                    cluster,
+                    owners,
+                    events,
+                    after_s=settings.stuck_after_s,
+                    replace=settings.replace_stuck,
+                )
+                term.create_task(stuck.run())
 
         followed = (*watches.reflectors, reports.reflector)
 

@@ -14,7 +14,7 @@ from typing import Final
 from controller.control_recorder import ControlRecorder
 from controller.reports import Report, Reports
 from controller.room import Needs, Room
-from controller.workloads import pod_of, refused_owner
+from controller.workloads import NO_KINDS, pods_of, refused_owner
 from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
@@ -33,6 +33,8 @@ _DEBOUNCE_S: Final = 1.0
 _RESYNC_S: Final = 60.0
 _FIRST_PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 60.0
+_MOST_WOKEN: Final = 50
+"""How many are touched in one walk, and so in a second: each makes a controller create pods, which are all admitted."""
 _MOST_PODS: Final = 16
 """For how many pods of one owner a walk keeps places from the owners after it; one is reason enough to wake it."""
 
@@ -65,13 +67,16 @@ class Waker:
         reports: Reports,
         owners: Owners,
         now: Callable[[], datetime],
+        more_kinds: paths.OwnerKinds = NO_KINDS,
         recorder: ControlRecorder | None = None,
     ) -> None:
+        """`more_kinds` are custom kinds that this account has the right to touch."""
         self._client = client
         self._cluster = cluster
         self._reports = reports
         self._owners = owners
         self._now = now
+        self._more_kinds = more_kinds
         self._recorder = recorder or ControlRecorder()
         self._due = asyncio.Event()
         self._pauses: dict[str, _Pause] = {}
@@ -106,10 +111,14 @@ class Waker:
         # One picture for the whole walk: memory that is freed under way is for the first in rank, in the next walk.
         live = self._cluster.snapshot()
         snapshot = replace(live, nodes=dict(live.nodes), namespaces=dict(live.namespaces))
+        woken = 0
         for one in waiting:
+            if woken == _MOST_WOKEN:
+                self._due.set()
+                return
             try:
                 if await self._would_fit(one, pods[one.owner.uid], snapshot, room):
-                    await self._wake(one, pods[one.owner.uid])
+                    woken += await self._wake(one, pods[one.owner.uid])
             except ApiError as error:
                 log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
                 asyncio.get_running_loop().call_later(_FIRST_PAUSE_S, self._due.set)
@@ -118,19 +127,22 @@ class Waker:
 
     def _waiting(self) -> Iterator[_Waiting]:
         for report in self._reports.all():
-            yield from _refused(report)
+            yield from _refused(report, self._more_kinds)
 
     async def _would_fit(self, one: _Waiting, pods: int, snapshot: Snapshot, room: Room) -> bool:
-        """Whether at least one pod that the owner of `pods` pods lacks has a place; takes the places from `room`."""
+        """Whether at least one pod that the owner of `pods` pods lacks has a place; takes the places from `room`.
+
+        Of an owner that does not say how many it wants, the refusal says that it lacks one.
+        """
         raw = await self._owners.read(one.namespace, one.owner)
-        template = None if raw is None else pod_of(raw, one.namespace)
-        needs = None if template is None else Needs.of(template)
-        if raw is None or needs is None:
+        if raw is None:
             return False
-        missing = min(_MOST_PODS, (wanted_pods(raw) or 0) - pods)
+        templates = [needs for pod in pods_of(raw, one.namespace) if (needs := Needs.of(pod)) is not None]
+        wanted = wanted_pods(raw)
+        missing = min(_MOST_PODS, 1 if wanted is None else wanted - pods)
         fits = False
         for _ in range(missing):
-            if not room.take(snapshot, needs):
+            if not any(room.take(snapshot, needs) for needs in templates):
                 break
             fits = True
             await asyncio.sleep(0)
@@ -144,30 +156,33 @@ class Waker:
             if pod.owner is not None and pod.owner.uid in owners and not pod.terminating
         )
 
-    async def _wake(self, one: _Waiting, pods: int) -> None:
+    async def _wake(self, one: _Waiting, pods: int) -> bool:
+        """Touches an owner, unless that was done a moment ago; whether it was touched."""
         now = time.monotonic()
         pause = self._pauses.get(one.owner.uid)
         if pause is not None and pods > pause.pods:
             pause = None
         if pause is not None and now < pause.until:
             asyncio.get_running_loop().call_later(pause.until - now, self._due.set)
-            return
+            return False
         length_s = _FIRST_PAUSE_S if pause is None else min(2 * pause.length_s, _LONGEST_PAUSE_S)
         self._pauses[one.owner.uid] = _Pause(now + length_s, length_s, pods)
-        path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name)
+        kinds = {**self._more_kinds, **paths.OWNER_KINDS}
+        path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name, kinds)
         stamp = self._now().isoformat(timespec="milliseconds")
         try:
             await self._client.merge_patch(path, {"metadata": {"annotations": {names.WOKEN: stamp}}})
         except (NotFound, Forbidden) as error:
             log.info("owner not woken", namespace=one.namespace, owner=one.owner.name, error=error)
-        else:
-            self._recorder.woken.inc()
-            log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
+            return False
+        self._recorder.woken.inc()
+        log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
+        return True
 
 
-def _refused(report: Report) -> Iterator[_Waiting]:
+def _refused(report: Report, more_kinds: paths.OwnerKinds) -> Iterator[_Waiting]:
     for key, refusal in report.refusals.items():
-        owner = refused_owner(key, refusal)
+        owner = refused_owner(key, refusal, more_kinds)
         if owner is not None and refusal.get("reason") != Reason.INVALID_REQUEST:
             rank = (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid)
             yield _Waiting(report.namespace, owner, rank)

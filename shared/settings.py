@@ -58,6 +58,10 @@ class ControllerSettings:
     extra_sans: tuple[str, ...] = field(default=())
     unconfirmed_ttl_s: float = 20.0
     certificate_days: float = 90.0
+    stuck_after_s: float = 60.0
+    replace_stuck: bool = True
+    wake_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Those of `owner_kinds` that may be touched as well."""
 
 
 def webhook_settings(env: Mapping[str, str]) -> WebhookSettings:
@@ -84,6 +88,9 @@ def controller_settings(env: Mapping[str, str]) -> ControllerSettings:
         extra_sans=tuple(name.strip() for name in env.get("PLACEMENT_EXTRA_SANS", "").split(",") if name.strip()),
         unconfirmed_ttl_s=_seconds(env, "PLACEMENT_UNCONFIRMED_TTL_SECONDS", defaults.unconfirmed_ttl_s),
         certificate_days=_seconds(env, "PLACEMENT_CERTIFICATE_DAYS", defaults.certificate_days),
+        stuck_after_s=_seconds(env, "PLACEMENT_STUCK_AFTER_SECONDS", defaults.stuck_after_s),
+        replace_stuck=_flag(env, "PLACEMENT_REPLACE_STUCK", "true"),
+        wake_kinds=_owner_kinds(env, "PLACEMENT_WAKE_KINDS"),
     )
 
 
@@ -109,8 +116,8 @@ def _required(env: Mapping[str, str], name: str, what: str) -> str:
     return value
 
 
-def _flag(env: Mapping[str, str], name: str) -> bool:
-    value = env.get(name) or "false"
+def _flag(env: Mapping[str, str], name: str, default: str = "false") -> bool:
+    value = env.get(name) or default
     if value not in {"true", "false"}:
         raise SettingsError(f"{name} is {value!r}: write true or false")
     return value == "true"

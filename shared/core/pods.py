@@ -55,6 +55,8 @@ class PodFacts:
     running: bool = False
     claims: tuple[str, ...] = ()
     """The volume claims that it uses, by name."""
+    gated: bool = False
+    """Whether the scheduler does not look at it yet."""
 
     @property
     def units(self) -> Units:
@@ -109,6 +111,7 @@ def pod_facts(raw: Raw) -> PodFacts | None:
             for volume in spec.get("volumes") or ()
             if volume.get("persistentVolumeClaim")
         ),
+        gated=bool(spec.get("schedulingGates")),
     )
 
 

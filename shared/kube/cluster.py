@@ -18,6 +18,7 @@ from shared.core.pods import PodFacts
 from shared.core.snapshot import NO_CARDS, NodeState, Snapshot
 from shared.kube.gpunodes import GpuNode
 from shared.kube.quotas import Quotas
+from shared.kube.rejected_pods import RejectedPods
 from shared.kube.storage import Storage
 
 Listener: TypeAlias = Callable[[str], None]
@@ -53,6 +54,7 @@ class Cluster:
         self._holds: dict[str, str] = {}
         self.storage = Storage()
         self.quotas = Quotas()
+        self.rejected = RejectedPods()
         self._node_listeners: list[Listener] = []
         self._pod_listeners: list[Listener] = []
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from shared.core.nodes import NodeFacts, node_facts
 from shared.core.pods import PodFacts, interned, pod_facts
+from shared.core.rejected import RejectedPod, rejected_pod
 from shared.core.volume_facts import claim_facts, storage_class_facts, volume_facts
 from shared.kube import paths
 from shared.kube.client import Json, KubeClient
@@ -25,10 +26,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SeenPod:
-    """A pod as watched; `facts` is None once it takes nothing from any node."""
+    """A pod as watched; `facts` is None once it takes nothing from any node, which is why it may be `rejected`."""
 
     uid: str
     facts: PodFacts | None
+    rejected: RejectedPod | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,14 @@ class _Pods:
             self._cluster.pod_upserted(new.facts)
         else:
             self._cluster.pod_deleted(new.uid)
+        if new.rejected is not None:
+            self._cluster.rejected.upserted(new.rejected)
+        else:
+            self._cluster.rejected.deleted(new.uid)
 
     def deleted(self, _key: str, old: SeenPod) -> None:
         self._cluster.pod_deleted(old.uid)
+        self._cluster.rejected.deleted(old.uid)
 
     def synced(self) -> None:
         pass
@@ -152,7 +159,8 @@ class Watches:
 
 
 def _seen_pod(raw: Mapping[str, Any]) -> SeenPod:
-    return SeenPod(raw["metadata"]["uid"], pod_facts(raw))
+    facts = pod_facts(raw)
+    return SeenPod(raw["metadata"]["uid"], facts, rejected_pod(raw) if facts is None else None)
 
 
 def _namespace(raw: Mapping[str, Any]) -> _Namespace:

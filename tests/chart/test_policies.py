@@ -8,7 +8,7 @@ import cel
 import pytest
 
 from shared.api import names
-from tests.chart.rendering import NAMESPACE, Rendered, selects
+from tests.chart.rendering import NAMESPACE, Helm, Rendered, selects
 
 Object = dict[str, Any]
 
@@ -93,6 +93,10 @@ def _bare() -> Object:
     return {"metadata": {"name": "w"}, "spec": {"replicas": 1}}
 
 
+def _woken(workload: Object) -> Object:
+    return {**workload, "metadata": {**workload["metadata"], "annotations": {names.WOKEN: "1"}}}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "allowed"),
     [
@@ -108,12 +112,17 @@ def _bare() -> Object:
         ),
         pytest.param(
             _bare(),
-            {**_bare(), "metadata": {"name": "w", "annotations": {names.WOKEN: "1"}}},
+            _woken(_bare()),
             True,
             id="waking a bare one",
         ),
         pytest.param(_workload(), _workload(spec={"replicas": 2}), False, id="scaling it"),
         pytest.param(_workload(), _workload(spec={"template": {"spec": {}}}), False, id="changing its template"),
+        pytest.param(
+            {"metadata": {"name": "w"}}, _woken({"metadata": {"name": "w"}}), True, id="waking one without a spec"
+        ),
+        pytest.param(_bare(), {"metadata": {"name": "w"}}, False, id="removing its spec"),
+        pytest.param(_bare(), {**_bare(), "data": {}}, False, id="adding something beside its spec"),
         pytest.param(_workload(), _workload(metadata={"labels": {"app": "x"}}), False, id="changing a label"),
         pytest.param(_workload(), _workload(metadata={"finalizers": []}), False, id="removing a finalizer"),
         pytest.param(_workload(), _workload(metadata={"ownerReferences": []}), False, id="taking it from its owner"),
@@ -135,7 +144,7 @@ def test_the_controller_may_wake_an_owner_and_change_nothing_else(
     assert _allows(chart, "placement-operator-controller", {"oldObject": before, "object": after}) is allowed
 
 
-def test_the_controllers_rule_is_about_its_account_and_about_all_it_may_patch(chart: Rendered) -> None:
+def test_the_controllers_rule_is_about_its_account(chart: Rendered) -> None:
     spec = chart.one("ValidatingAdmissionPolicy", "placement-operator-controller")["spec"]
     (condition,) = spec["matchConditions"]
     for user, bound in (
@@ -146,6 +155,13 @@ def test_the_controllers_rule_is_about_its_account_and_about_all_it_may_patch(ch
     ):
         context = {"request": {"userInfo": {"username": user}}}
         assert cel.evaluate(condition["expression"], context) is bound
+
+
+@pytest.mark.parametrize("wake", [False, True], ids=["custom kinds are read", "custom kinds are woken"])
+def test_the_controllers_rule_is_about_all_workloads_that_it_may_patch(helm: Helm, wake: bool) -> None:
+    kind = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "plural": "rayclusters", "wake": wake}
+    chart = helm.template({"ownerKinds": [kind]})
+    spec = chart.one("ValidatingAdmissionPolicy", "placement-operator-controller")["spec"]
     ruled = {
         (g, r)
         for rule in spec["matchConstraints"]["resourceRules"]
@@ -160,7 +176,9 @@ def test_the_controllers_rule_is_about_its_account_and_about_all_it_may_patch(ch
         for g in rule["apiGroups"]
         for r in rule["resources"]
     }
-    assert ruled == {(group, resource) for group, resource in patchable if group in {"apps", "batch"}}
+    own = {"placement.kamiwaza.ai", "admissionregistration.k8s.io"}
+    assert ruled == {(group, each) for group, each in patchable if group not in own} - {("", "events")}
+    assert (("ray.io", "rayclusters") in ruled) is wake
 
 
 def test_both_rules_fail_closed_and_deny(chart: Rendered) -> None:

@@ -43,6 +43,7 @@ CLUSTER: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
         ("placement.kamiwaza.ai", "gpunodes/status"): ("patch",),
         ("placement.kamiwaza.ai", "modelplacements"): (*READ, "create", "patch", "delete"),
         ("placement.kamiwaza.ai", "modelplacements/status"): ("patch",),
+        ("", "replicationcontrollers"): ("patch",),
         ("apps", "replicasets"): ("patch",),
         ("apps", "statefulsets"): ("patch",),
         ("apps", "daemonsets"): ("patch",),
@@ -114,6 +115,14 @@ def test_owner_kinds_add_the_right_to_read_them_and_nothing_else(helm: Helm, cha
         name = f"placement-operator-{component}"
         added = _granted(custom.one("ClusterRole", name)) - _granted(chart.one("ClusterRole", name))
         assert added == {("kubeflow.org", plural, "*", "get") for plural in kinds.values()}
+
+
+def test_an_owner_kind_that_is_woken_may_be_patched_by_the_controller_alone(helm: Helm) -> None:
+    kind = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "plural": "rayclusters"}
+    reading, waking = (helm.template({"ownerKinds": [{**kind, "wake": wake}]}) for wake in (False, True))
+    for component, added in (("webhook", set()), ("controller", {("ray.io", "rayclusters", "*", "patch")})):
+        name = f"placement-operator-{component}"
+        assert _granted(waking.one("ClusterRole", name)) - _granted(reading.one("ClusterRole", name)) == added
 
 
 def _listed(rights: dict[Any, tuple[str, ...]]) -> set[Right]:

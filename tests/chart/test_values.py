@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from shared.settings import common_settings
+from shared.settings import common_settings, controller_settings
 from tests.chart.rendering import CHART, ChartError, Helm, Rendered, paths_of
 
 Values = dict[str, Any]
@@ -20,7 +20,12 @@ RAY_CLUSTER: Values = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "plural"
 EVERYTHING: Values = {
     "image": {"repository": "registry:5000/ai/placement", "tag": "1.2.3", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
-    "placement": {"vramPluginV2": {"enabled": False}, "runtimeClassName": "nvidia"},
+    "placement": {
+        "vramPluginV2": {"enabled": False},
+        "runtimeClassName": "nvidia",
+        "stuckAfterSeconds": 90,
+        "replaceStuck": False,
+    },
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
     "ownerKinds": [RAY_CLUSTER],
@@ -115,6 +120,9 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
             {"placement": {"vramPluginV2": {"enabled": "yes"}}},
             "at '/placement/vramPluginV2/enabled': got string, want boolean",
         ),
+        ({"placement": {"stuckAfterSeconds": 0}}, "at '/placement/stuckAfterSeconds'"),
+        ({"placement": {"replaceStuck": "no"}}, "at '/placement/replaceStuck'"),
+        ({"ownerKinds": [{**RAY_CLUSTER, "wake": "yes"}]}, "at '/ownerKinds/0/wake'"),
         ({"placement": {"runtimeClassName": "Nvidia!"}}, "at '/placement/runtimeClassName'"),
         ({"image": {"digest": "latest"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
@@ -180,6 +188,27 @@ def test_owner_kinds_reach_both_programs_in_the_form_that_they_read(helm: Helm, 
             ("ray.io/v1", "RayCluster"): "rayclusters",
             ("kubeflow.org/v1", "PyTorchJob"): "pytorchjobs",
         }
+
+
+def test_of_the_owner_kinds_the_controller_is_told_which_it_may_touch(helm: Helm) -> None:
+    other = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "plural": "pytorchjobs"}
+    given = helm.template({"ownerKinds": [other, {**RAY_CLUSTER, "wake": True}]})
+    assert "PLACEMENT_WAKE_KINDS" not in _environment(helm.template({"ownerKinds": [other]}), "controller")
+    assert "PLACEMENT_WAKE_KINDS" not in _environment(given, "webhook")
+    assert controller_settings(_controllers(given)).wake_kinds == {("ray.io/v1", "RayCluster"): "rayclusters"}
+
+
+@pytest.mark.parametrize(("seconds", "replace"), [(60, True), (5, False)])
+def test_what_is_done_about_stuck_pods_reaches_the_controller(helm: Helm, seconds: int, replace: bool) -> None:
+    given = helm.template({"placement": {"stuckAfterSeconds": seconds, "replaceStuck": replace}})
+    settings = controller_settings(_controllers(given))
+    assert (settings.stuck_after_s, settings.replace_stuck) == (seconds, replace)
+
+
+def _controllers(chart: Rendered) -> dict[str, str]:
+    """The controller's environment, with what only a cluster knows."""
+    env = _environment(chart, "controller")
+    return env | {"PLACEMENT_NAMESPACE": "placement-system", "PLACEMENT_IDENTITY": "controller-0"}
 
 
 def test_every_setting_of_the_environment_is_one_that_the_programs_read(chart: Rendered) -> None:

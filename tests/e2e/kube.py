@@ -28,6 +28,7 @@ _GROUPS = {
     "Event": "/api/v1",
     "ResourceQuota": "/api/v1",
     "PersistentVolumeClaim": "/api/v1",
+    "ReplicationController": "/api/v1",
     "Deployment": "/apis/apps/v1",
     "ReplicaSet": "/apis/apps/v1",
     "StatefulSet": "/apis/apps/v1",

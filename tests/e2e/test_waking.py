@@ -175,6 +175,7 @@ _SCENES: dict[str, Callable[[Set], Scene]] = {
     "memory-freed-for-a-stateful-set": lambda on: _memory_freed(on, "StatefulSet"),
     "memory-freed-for-a-daemon-set": lambda on: _memory_freed(on, "DaemonSet"),
     "memory-freed-for-a-job": lambda on: _memory_freed(on, "Job"),
+    "memory-freed-for-a-controller": lambda on: _memory_freed(on, "ReplicationController"),
     "node-uncordoned": _node_uncordoned,
     "taint-removed": _taint_removed,
     "node-labelled": _node_labelled,
@@ -283,7 +284,11 @@ def _workload(name: str, scene: Scene) -> Json:
         asks = {**scene.asks, "dev.placement/complete-after": "1h"}
         pods = template(name, asks, scene.pool.name, restartPolicy="Never", **scene.spec)
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": pods}}
-    return workload(scene.kind, name, template(name, scene.asks, scene.pool.name, **scene.spec))
+    pods = template(name, scene.asks, scene.pool.name, **scene.spec)
+    if scene.kind == "ReplicationController":
+        spec = {"selector": {"app": name}, "template": pods}
+        return {"apiVersion": "v1", "kind": scene.kind, "metadata": {"name": name}, "spec": spec}
+    return workload(scene.kind, name, pods)
 
 
 def _with_cpu(amount: str) -> Json:

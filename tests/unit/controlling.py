@@ -46,7 +46,8 @@ def an_owner(
             }
         ]
     raw = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}
-    uid = store(served.server.objects, f"/apis/{api}/namespaces/models/{kind.lower()}s", raw)["metadata"]["uid"]
+    group = f"/apis/{api}" if "/" in api else f"/api/{api}"
+    uid = store(served.server.objects, f"{group}/namespaces/models/{kind.lower()}s", raw)["metadata"]["uid"]
     return OwnerRef(api, kind, name, uid)
 
 

@@ -24,6 +24,7 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert controller.service == "placement-operator-webhook"
     assert controller.extra_sans == ()
     assert controller.unconfirmed_ttl_s == 20.0
+    assert (controller.stuck_after_s, controller.replace_stuck, controller.wake_kinds) == (60.0, True, {})
 
 
 def test_an_empty_variable_is_as_good_as_none() -> None:
@@ -38,6 +39,9 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_RUNTIME_CLASS",
             "PLACEMENT_EXTRA_SANS",
             "PLACEMENT_UNCONFIRMED_TTL_SECONDS",
+            "PLACEMENT_STUCK_AFTER_SECONDS",
+            "PLACEMENT_REPLACE_STUCK",
+            "PLACEMENT_WAKE_KINDS",
         ),
         "",
     )
@@ -55,6 +59,9 @@ def test_everything_can_be_set() -> None:
         "PLACEMENT_EXTRA_SANS": " webhook.example.org, 192.0.2.7 ,",
         "PLACEMENT_UNCONFIRMED_TTL_SECONDS": "0.5",
         "PLACEMENT_CERTIFICATE_DAYS": "30",
+        "PLACEMENT_STUCK_AFTER_SECONDS": "90",
+        "PLACEMENT_REPLACE_STUCK": "false",
+        "PLACEMENT_WAKE_KINDS": "ray.io/v1/RayCluster=rayclusters,",
         "PLACEMENT_LEASE": "lease",
         "PLACEMENT_OWNER_KINDS": "ray.io/v1/RayCluster=rayclusters, x.kubeflow.org/v1beta1/MPIJob=mpijobs,",
     }
@@ -64,6 +71,8 @@ def test_everything_can_be_set() -> None:
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
     assert controller.lease == "lease"
+    assert (controller.stuck_after_s, controller.replace_stuck) == (90.0, False)
+    assert controller.wake_kinds == {("ray.io/v1", "RayCluster"): "rayclusters"}
     assert webhook.common.owner_kinds == {
         ("ray.io/v1", "RayCluster"): "rayclusters",
         ("x.kubeflow.org/v1beta1", "MPIJob"): "mpijobs",
@@ -109,6 +118,8 @@ def test_a_variable_that_has_to_be_set_is_asked_for(name: str) -> None:
         ("PLACEMENT_HEALTH_PORT", "80.5", "write a port"),
         ("PLACEMENT_HEALTH_PORT", "٨٠", "write a port"),
         ("PLACEMENT_HEALTH_PORT", "808080", "write a port"),
+        ("PLACEMENT_REPLACE_STUCK", "no", "write true or false"),
+        ("PLACEMENT_STUCK_AFTER_SECONDS", "0", "write a number above 0"),
         ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "soon", "write a number above 0"),
         ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "0", "write a number above 0"),
         ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "-1", "write a number above 0"),

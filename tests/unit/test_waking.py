@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -14,13 +14,22 @@ from controller.control_recorder import ControlRecorder
 from controller.waking import Waker
 from shared.api import names
 from shared.core.owners import OwnerRef
+from shared.kube import paths
+from shared.kube.owners import Owners
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.storage_builders import a_claim, a_class, a_volume, fill
 from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
 from tests.unit.scraping import value
 
-PLURALS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
+PLURALS = {
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "ReplicationController": "v1",
+}
+RAY: Final = {("ray.io/v1", "RayCluster"): "rayclusters"}
 
 
 @pytest.fixture
@@ -32,7 +41,13 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
 
 
 def waker(control: Control, recorder: ControlRecorder | None = None) -> Waker:
-    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW, recorder)
+    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW, recorder=recorder)
+
+
+def ray_waker(control: Control) -> Waker:
+    """One that may touch RayClusters."""
+    client = control.served.client
+    return Waker(client, control.cluster, control.reports, Owners(client, RAY), lambda: NOW, RAY)
 
 
 def template(gb: str | None = "6", **spec: Any) -> dict[str, Any]:
@@ -53,7 +68,8 @@ def woken(control: Control, *owners: OwnerRef) -> list[str]:
     """The names of the owners that were touched."""
     found = []
     for owner in owners:
-        raw = stored(control.objects, f"/apis/{owner.api_version}/namespaces/models/{owner.kind.lower()}s/{owner.name}")
+        kinds = {**RAY, **paths.OWNER_KINDS}
+        raw = stored(control.objects, paths.object_path(owner.api_version, owner.kind, "models", owner.name, kinds))
         if raw is not None and names.WOKEN in (raw["metadata"].get("annotations") or {}):
             found.append(owner.name)
     return found
@@ -76,10 +92,75 @@ async def test_an_owner_whose_pod_would_fit_is_touched(control: Control, kind: s
         await control.served.client.merge_patch(path, {"status": {"desiredNumberScheduled": 1}})
     await waker(control).walk()
     assert woken(control, owner) == ["chat"]
-    raw = stored(control.objects, f"/apis/{PLURALS[kind]}/namespaces/models/{kind.lower()}s/chat")
+    raw = stored(control.objects, paths.object_path(PLURALS[kind], kind, "models", "chat"))
     assert raw is not None
     assert raw["metadata"]["annotations"][names.WOKEN] == "2026-11-30T10:00:00.000+00:00"
     assert raw["spec"]["template"] == template()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "touched"),
+    [
+        pytest.param([("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")], "ReplicaSet", id="deployment"),
+        pytest.param([("batch/v1", "CronJob"), ("batch/v1", "Job")], "Job", id="cron-job"),
+        pytest.param(
+            [("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("apps/v1", "StatefulSet")],
+            "StatefulSet",
+            id="leader-worker-set",
+        ),
+        pytest.param(
+            [("ray.io/v1", "RayService"), ("ray.io/v1", "RayCluster")], None, id="ray-cluster-that-may-not-be-touched"
+        ),
+    ],
+)
+async def test_of_a_chain_of_owners_the_one_that_creates_the_pods_is_touched(
+    control: Control, kinds: list[tuple[str, str]], touched: str | None
+) -> None:
+    (top_api, top_kind), (api, kind) = kinds
+    top = an_owner(control.served, top_kind, "chat", None, top_api, template=template())
+    owner = an_owner(control.served, kind, "chat-1", top, api, replicas=1, template=template())
+    await control.refuse(top, owner)
+    await waker(control).walk()
+    assert wakings(control) == ([] if touched is None else ["chat-1"])
+    assert woken(control, owner) == ([] if touched is None else ["chat-1"])
+
+
+def ray_cluster(control: Control, name: str, *gbs: str) -> OwnerRef:
+    """A head that asks for nothing, and groups of workers with `gbs` GB."""
+    groups = [{"replicas": 1, "template": template(gb)} for gb in gbs]
+    spec = {"headGroupSpec": {"template": template(None)}, "workerGroupSpecs": groups}
+    return an_owner(control.served, "RayCluster", name, None, "ray.io/v1", **spec)
+
+
+async def test_a_custom_kind_is_touched_where_the_chart_says_so_and_one_of_its_pods_would_fit(control: Control) -> None:
+    large, small = ray_cluster(control, "large", "20", "30"), ray_cluster(control, "small", "20", "6")
+    for owner in (large, small):
+        await control.refuse(owner, owner)
+    waking = ray_waker(control)
+    await waking.walk()
+    await waking.walk()
+    assert wakings(control) == ["small"]
+    assert woken(control, large, small) == ["small"]
+
+
+async def test_the_room_for_a_custom_kind_is_not_promised_to_the_next(control: Control) -> None:
+    first, second = ray_cluster(control, "first", "10"), ray_cluster(control, "second", "10")
+    await control.refuse(first, first, priority=1)
+    await control.refuse(second, second)
+    await ray_waker(control).walk()
+    assert wakings(control) == ["first"]
+
+
+async def test_so_many_are_touched_in_a_walk_and_the_rest_in_the_next(control: Control) -> None:
+    control.see_node("large", 640)
+    for number in range(60):
+        await waiting(control, f"chat-{number:02}", "2", priority=-number)
+    waking = waker(control)
+    await waking.walk()
+    assert wakings(control) == [f"chat-{number:02}" for number in range(50)]
+    control.start(waking.run())
+    await eventually(lambda: len(wakings(control)) == 60)
+    assert wakings(control)[50:] == [f"chat-{number}" for number in range(50, 60)]
 
 
 async def test_only_those_who_would_fit_are_touched(control: Control) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.workloads import pod_of, refused_owner
+from controller.workloads import pod_of, pods_of, refused_owner
 from shared.core.owners import OwnerRef
 from shared.core.wanted import wanted_pods
 
@@ -73,6 +73,55 @@ def test_a_pod_of_an_owner_is_its_template_in_the_owners_namespace() -> None:
 )
 def test_an_owner_without_a_template_has_no_pods_to_show(owner: dict[str, Any]) -> None:
     assert pod_of(owner, "models") is None
+
+
+POD = {"spec": {"containers": [{"name": "main"}]}}
+SHOWN = {"metadata": {"namespace": "models"}, **POD}
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        pytest.param({"template": POD}, 1, id="kubernetes-own"),
+        pytest.param(
+            {"headGroupSpec": {"template": POD}, "workerGroupSpecs": [{"template": POD}, {"template": POD}]},
+            3,
+            id="ray-cluster",
+        ),
+        pytest.param({"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": POD}}}, 1, id="pytorch-job"),
+        pytest.param({"replicatedJobs": [{"template": {"spec": {"template": POD}}}]}, 1, id="template-of-a-template"),
+        pytest.param({"template": {"spec": {"text": "{{ name }}"}}}, 0, id="template-of-something-else"),
+        pytest.param({"template": "text", "steps": [1, None]}, 0, id="a-word-of-that-name"),
+        pytest.param(None, 0, id="no-spec"),
+    ],
+)
+def test_every_template_in_the_spec_of_an_owner_is_found(spec: Any, pods: int) -> None:
+    assert list(pods_of({"spec": spec}, "models")) == [SHOWN] * pods
+
+
+def test_templates_are_searched_only_so_deep() -> None:
+    nested: dict[str, Any] = {"template": POD}
+    for _ in range(1000):
+        nested = {"deeper": nested}
+    assert list(pods_of({"spec": nested}, "models")) == []
+
+
+def test_the_templates_come_in_their_order() -> None:
+    groups = [{"template": {**POD, "metadata": {"name": name}}} for name in "abc"]
+    assert [pod["metadata"]["name"] for pod in pods_of({"spec": {"groups": groups}}, "models")] == ["a", "b", "c"]
+
+
+def test_a_custom_kind_is_known_where_it_is_among_those_given() -> None:
+    ray = ("ray.io/v1", "RayCluster")
+    owner = OwnerRef(*ray, "chat", "uid")
+    assert refused_owner("RayCluster.chat", {"uid": "uid"}, {ray: "rayclusters"}) == owner
+    assert refused_owner("RayCluster.chat", {"uid": "uid"}) is None
+
+
+def test_a_custom_kind_with_the_name_of_one_of_kubernetes_is_not_taken_for_it() -> None:
+    volcano = {("batch.volcano.sh/v1alpha1", "Job"): "jobs"}
+    owner = refused_owner("Job.train", {"uid": "uid"}, volcano)
+    assert owner == OwnerRef("batch/v1", "Job", "train", "uid")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,13 @@
 {{- end }}
 {{- end }}
 
+{{/* Those of them that may be touched, in the same form. */}}
+{{- define "placement-operator.wakeKinds" -}}
+{{- range .Values.ownerKinds }}
+{{- if .wake }}{{ .apiVersion }}/{{ .kind }}={{ .plural }},{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "placement-operator.env.webhook" -}}
 - name: PLACEMENT_RUNTIME_CLASS
   value: {{ .Values.placement.runtimeClassName | quote }}
@@ -23,4 +30,12 @@
   value: {{ include "placement-operator.validatingConfiguration" . }}
 - name: PLACEMENT_SERVICE
   value: {{ include "placement-operator.webhook" . }}
+- name: PLACEMENT_STUCK_AFTER_SECONDS
+  value: {{ .Values.placement.stuckAfterSeconds | quote }}
+- name: PLACEMENT_REPLACE_STUCK
+  value: {{ .Values.placement.replaceStuck | quote }}
+{{- with include "placement-operator.wakeKinds" . }}
+- name: PLACEMENT_WAKE_KINDS
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}

@@ -1,0 +1,111 @@
+"""Explains placed pods that the kubelet rejected, and clears away the dead ones that their owners pile up.
+
+Nothing has to be released or woken here: a dead pod holds nothing, so its entry goes as soon as it is seen, and an
+owner whose next pod is refused then is woken as any other is, at growing intervals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from controller.events import Events, EventType
+from controller.pace import Pace
+from shared.core.owners import OwnerRef
+from shared.core.rejected import RejectedPod
+from shared.kube import paths
+from shared.kube.client import KubeClient
+from shared.kube.cluster import Cluster
+from shared.kube.errors import Conflict, Forbidden, NotFound
+from shared.kube.owners import Owners
+from shared.kube.workqueue import WorkQueue
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
+
+_PERIOD_S: Final = 0.2
+"""Between two deletions. A ReplicaSet creates the next pod at once, so this must not be slower than a kubelet's no."""
+
+_OWNED: Final = (
+    "its owner creates another; if that goes on, see whether the node's device plugin runs and whether pods get to the "
+    "node past the scheduler"
+)
+_BARE: Final = "it will not start again: delete it and create it anew"
+
+
+class Rejected:
+    """Of the dead pods of one owner the newest is kept, for people to look at."""
+
+    def __init__(self, client: KubeClient, cluster: Cluster, owners: Owners, events: Events) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._owners = owners
+        self._events = events
+        self._told: dict[str, str] = {}
+        self._pace = Pace(_PERIOD_S)
+        self._queue: WorkQueue[str] = WorkQueue("rejected pods")
+
+    async def run(self) -> None:
+        """Looks at every rejected pod now and as they come, until cancelled."""
+        unsubscribe = self._cluster.rejected.on_change(lambda pod: self._queue.add(_key(pod)))
+        try:
+            for pod in self._cluster.rejected:
+                self._queue.add(_key(pod))
+            await self._queue.run(self.look)
+        finally:
+            unsubscribe()
+
+    async def look(self, key: str) -> None:
+        """Explains the newest dead pod of one owner and deletes the oldest, if it has several. Raises `ApiError`."""
+        known = {_key(pod) for pod in self._cluster.rejected}
+        self._told = {each: message for each, message in self._told.items() if each in known}
+        pods = sorted((pod for pod in self._cluster.rejected if _key(pod) == key), key=_age)
+        if not pods:
+            return
+        try:
+            await self._tell(pods[-1])
+            await self._clear(pods[:-1])
+        except (NotFound, Forbidden) as error:
+            # Its namespace goes, and takes it along.
+            log.info("rejected pod not settled", namespace=pods[-1].namespace, pod=pods[-1].name, error=error)
+
+    async def _tell(self, pod: RejectedPod) -> None:
+        """Records the event on the pod's workload, unless the last one said the same. It names no pod, so that equal
+        ones are folded.
+        """
+        advice = _BARE if pod.owner is None else _OWNED
+        said = pod.message.rstrip(".") or "no reason given"
+        message = f"the kubelet of node {pod.node} rejected a pod ({pod.reason}): {said}; {advice}"
+        if self._told.get(_key(pod)) == message:
+            return
+        about = OwnerRef("v1", "Pod", pod.name, pod.uid)
+        if pod.owner is not None:
+            about = await self._owners.top(pod.namespace, pod.owner)
+        await self._events.emit(pod.namespace, about, EventType.WARNING, "Rejected", message)
+        self._told[_key(pod)] = message
+
+    async def _clear(self, pods: Iterable[RejectedPod]) -> None:
+        oldest = next(iter(pods), None)
+        if oldest is None:
+            return
+        now = time.monotonic()
+        if turn_s := self._pace.wait_s(now):
+            self._queue.add_after(_key(oldest), turn_s)
+            return
+        self._pace.take(now)
+        with contextlib.suppress(NotFound, Conflict):
+            path = paths.pods(oldest.namespace, oldest.name)
+            await self._client.delete(path, {"preconditions": {"uid": oldest.uid}})
+        log.info("rejected pod deleted", namespace=oldest.namespace, pod=oldest.name, node=oldest.node)
+        self._cluster.rejected.deleted(oldest.uid)  # the watch says the same a moment later
+        self._queue.add(_key(oldest))
+
+
+def _key(pod: RejectedPod) -> str:
+    return pod.uid if pod.owner is None else pod.owner.uid
+
+
+def _age(pod: RejectedPod) -> tuple[str, str]:
+    return pod.created, pod.name

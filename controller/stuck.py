@@ -1,0 +1,157 @@
+"""Explains placed pods that the scheduler does not bind, and has those placed again that would fit elsewhere.
+
+What pins a pod to its node cannot be changed once it exists, so a node that was cordoned, tainted, filled or lost
+between answer and binding keeps it waiting for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from controller.events import Events, EventType
+from controller.pace import Pace, Rounds
+from controller.room import Needs
+from controller.stuck_rules import better_node, made_again, waits_for_node, why_unbound
+from shared.core.ledger import Mark
+from shared.core.owners import OwnerRef
+from shared.core.pods import PodFacts
+from shared.kube import paths
+from shared.kube.client import KubeClient
+from shared.kube.cluster import Cluster
+from shared.kube.errors import Conflict, Forbidden, NotFound
+from shared.kube.owners import Owners
+from shared.kube.workqueue import WorkQueue
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
+
+_LOOK_AGAIN_S: Final = 30.0
+_PERIOD_S: Final = 1.0
+"""One pod in this time is replaced at most, so that each is placed on what the one before has left."""
+_LONGEST_PAUSE_S: Final = 900.0
+_PREEMPTING: Final = 3
+"""How many times as long a pod may wait whose victims have yet to leave."""
+
+
+class Stuck:
+    """Looks at placed pods that are not bound `after_s` seconds after this process saw them without a gate.
+
+    With `replace` one that would fit elsewhere is deleted, if its owner makes another.
+    """
+
+    def __init__(
+        self, client: KubeClient, cluster: Cluster, owners: Owners, events: Events, *, after_s: float, replace: bool
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._owners = owners
+        self._events = events
+        self._after_s = after_s
+        self._replace = replace
+        self._since: dict[str, float] = {}
+        self._told: dict[str, str] = {}
+        self._pace = Pace(_PERIOD_S)
+        self._rounds = Rounds(2 * after_s, max(2 * after_s, _LONGEST_PAUSE_S))
+        self._queue: WorkQueue[str] = WorkQueue("stuck pods")
+
+    async def run(self) -> None:
+        """Watches over every pod until cancelled."""
+        unsubscribe = self._cluster.on_pod_change(self._pod_changed)
+        try:
+            for pod in list(self._cluster.placed_pods()):
+                self._pod_changed(pod.key)
+            await self._queue.run(self.look)
+        finally:
+            unsubscribe()
+
+    def _pod_changed(self, key: str) -> None:
+        pod = self._cluster.pod(key)
+        if pod is None or not waits_for_node(pod):
+            self._since.pop(key, None)
+            self._told.pop(key, None)
+        elif key not in self._since:
+            self._since[key] = time.monotonic()
+            self._queue.add_after(key, self._after_s)
+
+    async def look(self, key: str) -> None:
+        """Explains one pod if it is stuck, and replaces it where that helps. Raises `ApiError`."""
+        pod, since = self._cluster.pod(key), self._since.get(key)
+        if pod is None or since is None:
+            return
+        left_s = since + self._patience_s(pod) - time.monotonic()
+        if left_s > 0:
+            self._queue.add_after(key, left_s)
+            return
+        raw = await self._read(pod)
+        if raw is None:
+            return  # the watch will tell
+        self._queue.add_after(key, min(self._after_s, _LOOK_AGAIN_S))
+        state = self._cluster.node(pod.node)
+        words = why_unbound(raw, pod.node, state.facts if state is not None else None)
+        if words is None:
+            return
+        try:
+            await self._settle(pod, since, raw, words)
+        except (NotFound, Forbidden, Conflict) as error:
+            # It changed or went at this moment, or its namespace goes.
+            log.info("stuck pod not settled", namespace=pod.namespace, pod=pod.name, error=error)
+
+    def _patience_s(self, pod: PodFacts) -> float:
+        located = self._cluster.locate(pod.reservation or "")
+        waits = located is not None and located.entry.mark is Mark.PREEMPTING
+        return self._after_s * (_PREEMPTING if waits else 1)
+
+    async def _read(self, pod: PodFacts) -> dict[str, Any] | None:
+        """The pod as it is stored, or None if it is no longer the one that waits."""
+        try:
+            raw = await self._client.get(paths.pods(pod.namespace, pod.name))
+        except NotFound:
+            return None
+        metadata, spec = raw["metadata"], raw["spec"]
+        waits = not (spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp"))
+        return raw if waits and metadata["uid"] == pod.key else None
+
+    async def _settle(self, pod: PodFacts, since: float, raw: Mapping[str, Any], words: str) -> None:
+        owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
+        again = None if owner is None else made_again(owner, raw)
+        needs = None if again is None else Needs.of(again)
+        if pod.owner is None:
+            await self._tell(pod, words, "nobody would create it again: delete it and create it anew")
+            return
+        if needs is None:
+            who = f"{pod.owner.kind} {pod.owner.name}"
+            await self._tell(pod, words, f"{who} is not known to create one that could go elsewhere, so it stays")
+            return
+        node = better_node(self._cluster.snapshot(), pod, needs)
+        if node is None:
+            await self._tell(pod, words, "there is no other place for it now")
+            return
+        now = time.monotonic()
+        pause_s = self._rounds.wait_s(pod.owner.uid, since, now)
+        if not self._replace or pause_s:
+            await self._tell(pod, words, f"there is room on node {node} if it is created anew")
+            return
+        if turn_s := self._pace.wait_s(now):
+            self._queue.add_after(pod.key, turn_s)
+            return
+        self._pace.take(now)
+        await self._tell(pod, words, f"it is deleted, so that {pod.owner.kind} {pod.owner.name} creates it anew")
+        preconditions = {"uid": pod.key, "resourceVersion": raw["metadata"]["resourceVersion"]}
+        await self._client.delete(paths.pods(pod.namespace, pod.name), {"preconditions": preconditions})
+        self._rounds.replaced(pod.owner.uid, since, now)
+        log.info("stuck pod deleted", namespace=pod.namespace, pod=pod.name, node=pod.node, room_on=node)
+
+    async def _tell(self, pod: PodFacts, words: str, outcome: str) -> None:
+        """Records the event on the pod and its workload, unless that was the last one."""
+        message = f"pod {pod.name} is placed on node {pod.node} and not bound to it: {words.rstrip('.')}; {outcome}"
+        if self._told.get(pod.key) == message:
+            return
+        about = [OwnerRef("v1", "Pod", pod.name, pod.key)]
+        if pod.owner is not None:
+            about.append(await self._owners.top(pod.namespace, pod.owner))
+        for each in about:
+            await self._events.emit(pod.namespace, each, EventType.WARNING, "Stuck", message)
+        if pod.key in self._since:
+            self._told[pod.key] = message

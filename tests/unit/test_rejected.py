@@ -1,0 +1,158 @@
+"""Dead pods that kubelets rejected: explained on their workload, and all but the newest cleared away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controller.events import Events
+from controller.ledger_keeper import LedgerKeeper
+from controller.rejected import Rejected
+from shared.api import names
+from shared.core.owners import OwnerRef
+from shared.kube import paths
+from shared.kube.ledger import Ledger
+from shared.kube.watches import Watches
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.fakes import faults
+from tests.fakes.apiserver import place_of
+from tests.fakes.serving import eventually
+from tests.unit.admission import gpu_node, reservations, store
+from tests.unit.controlling import NOW, Control, an_owner, controlling
+
+CARD = names.card_resource(0)
+SAID = f"Pod was rejected: Allocate failed for {CARD}."
+
+
+@pytest.fixture
+async def control(tmp_path: Path) -> AsyncIterator[Control]:
+    """A node with one card of 16 GB, and the watches at work."""
+    async with controlling(tmp_path) as control:
+        store(control.objects, paths.nodes(), a_node("t4").raw())
+        store(control.objects, paths.gpu_nodes(), gpu_node("t4", 16))
+        watches = Watches(control.served.client, control.cluster, exclusive=False)
+        control.start(watches.run())
+        await watches.synced()
+        yield control
+
+
+def start(control: Control) -> None:
+    events = Events(control.served.client, lambda: NOW)
+    control.start(Rejected(control.served.client, control.cluster, control.owners, events).run())
+
+
+def placed(name: str, owner: OwnerRef | None = None, number: int = 0) -> PodBuilder:
+    """A running pod; pods with higher numbers are younger."""
+    pod = a_pod(name).limited_to({CARD: "2"}).label(names.RESERVATION, f"aaaaaaaaa{'abcdefghij'[number]}").on("t4")
+    if owner is not None:
+        pod.owned_by(owner.kind, owner.name, owner.uid, owner.api_version)
+    return pod.created(f"2026-11-30T09:00:0{number}Z")
+
+
+def reject(control: Control, pod: PodBuilder, said: str = SAID) -> None:
+    pod.in_phase("Failed").status(reason="UnexpectedAdmissionError", message=said)
+    store(control.objects, paths.pods("models"), pod.raw())
+
+
+def left(control: Control) -> list[str]:
+    return [each["metadata"]["name"] for each in control.objects.everything(place_of(paths.pods("models")))]
+
+
+def told(control: Control) -> list[tuple[str, str, str]]:
+    """Type and reason of each event, the kind that it is about, and what it says."""
+    return [
+        (f"{each['type']} {each['reason']}", each["involvedObject"]["kind"], each["message"])
+        for each in control.events()
+    ]
+
+
+async def test_the_workload_is_told_what_the_kubelet_said_and_what_to_do(control: Control) -> None:
+    deployment = an_owner(control.served, "Deployment", "chat")
+    owner = an_owner(control.served, "ReplicaSet", "chat-5d4f", deployment)
+    reject(control, placed("chat-0", owner))
+    start(control)
+    await eventually(lambda: bool(control.events()))
+    message = (
+        f"the kubelet of node t4 rejected a pod (UnexpectedAdmissionError): Pod was rejected: Allocate failed for "
+        f"{CARD}; its owner creates another; if that goes on, see whether the node's device plugin runs and whether "
+        f"pods get to the node past the scheduler"
+    )
+    assert told(control) == [("Warning Rejected", "Deployment", message)]
+
+
+async def test_a_bare_pod_is_told_itself_and_stays(control: Control) -> None:
+    reject(control, placed("bare"), "")
+    start(control)
+    await eventually(lambda: bool(control.events()))
+    assert left(control) == ["bare"]
+    ((reason, kind, message),) = told(control)
+    assert (reason, kind) == ("Warning Rejected", "Pod")
+    assert message.endswith("no reason given; it will not start again: delete it and create it anew")
+
+
+async def test_of_one_owner_the_newest_stays_and_equal_words_are_said_once(control: Control) -> None:
+    owner, other = (an_owner(control.served, "ReplicaSet", name) for name in ("chat", "other"))
+    for number in range(3):
+        reject(control, placed(f"chat-{number}", owner, number))
+    reject(control, placed("other-0", other))
+    store(control.objects, paths.pods("models"), placed("chat-running", owner, 3).raw())
+    start(control)
+    await eventually(lambda: left(control) == ["chat-2", "chat-running", "other-0"])
+    assert [each["count"] for each in control.events()] == [1, 1]
+    reject(control, placed("chat-4", owner, 4))
+    await eventually(lambda: left(control) == ["chat-4", "chat-running", "other-0"])
+    reject(control, placed("chat-5", owner, 5), "other words")
+    await eventually(lambda: len(control.events()) == 3)
+    assert [each["count"] for each in control.events()] == [1, 1, 1]
+
+
+async def test_one_that_is_gone_already_is_passed_over(control: Control) -> None:
+    owner = an_owner(control.served, "ReplicaSet", "chat")
+    for number in range(3):
+        reject(control, placed(f"chat-{number}", owner, number))
+    control.served.server.fail(faults.respond(404, '{"reason":"NotFound"}'), method="DELETE", path="chat-0")
+    start(control)
+    await eventually(lambda: left(control) == ["chat-0", "chat-2"])
+
+
+async def test_a_server_that_is_away_is_asked_again(control: Control) -> None:
+    owner = an_owner(control.served, "ReplicaSet", "chat")
+    for number in range(2):
+        reject(control, placed(f"chat-{number}", owner, number))
+    control.served.server.fail(faults.respond(503, "?"), method="DELETE", path="chat-0")
+    start(control)
+    await eventually(lambda: left(control) == ["chat-1"])
+
+
+async def test_a_namespace_that_goes_does_not_end_the_work(control: Control) -> None:
+    first, second = (an_owner(control.served, "ReplicaSet", name) for name in ("first", "second"))
+    reject(control, placed("first-0", first))
+    control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), method="POST", path="events")
+    start(control)
+    await eventually(lambda: any("POST" in each for each in control.served.server.requests))
+    reject(control, placed("second-0", second))
+    await eventually(lambda: bool(control.events()))
+    assert [each["involvedObject"]["name"] for each in control.events()] == ["second"]
+
+
+async def test_what_a_rejected_pod_held_is_free_at_once(control: Control) -> None:
+    ledger = Ledger(control.served.client, control.cluster, exclusive=False)
+    control.start(LedgerKeeper(control.served.client, control.cluster, ledger, ttl_s=1000.0).run())
+    pod = placed("chat-0", an_owner(control.served, "ReplicaSet", "chat"))
+    store(control.objects, paths.pods("models"), pod.raw())
+    await eventually(lambda: len(reservations(control.objects, "t4")) == 1)
+    reject(control, pod)
+    await eventually(lambda: not reservations(control.objects, "t4"))
+
+
+async def test_one_that_is_deleted_by_somebody_else_is_forgotten(control: Control) -> None:
+    reject(control, placed("chat-0"))
+    await eventually(lambda: len(list(control.cluster.rejected)) == 1)
+    await control.served.client.delete(paths.pods("models", "chat-0"))
+    await eventually(lambda: not list(control.cluster.rejected))
+    reject(control, placed("chat-1"))
+    await eventually(lambda: len(list(control.cluster.rejected)) == 1)
+    store(control.objects, paths.pods("models"), placed("chat-1").in_phase("Failed").terminating().raw())
+    await eventually(lambda: not list(control.cluster.rejected))

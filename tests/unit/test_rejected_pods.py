@@ -1,0 +1,82 @@
+"""Which dead pods the kubelet rejected over what we gave them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.api import names
+from shared.core.rejected import RejectedPod, rejected_pod
+from shared.kube.rejected_pods import RejectedPods
+from tests.builders import PodBuilder, a_pod
+
+ID = "aaaaaaaaaa"
+CARD = names.card_resource(0)
+SAID = (
+    f"Pod was rejected: Allocate failed due to requested number of devices unavailable for {CARD}. Requested: 6, "
+    "Available: 0, which is unexpected"
+)
+ADMISSION = "UnexpectedAdmissionError"
+
+
+def dead(reason: str = ADMISSION, message: str = SAID, pod: PodBuilder | None = None) -> PodBuilder:
+    pod = pod or a_pod("chat-0").limited_to({CARD: "6"})
+    pod.label(names.RESERVATION, ID).on("t4").created("2026-11-30T09:00:00Z")
+    return pod.in_phase("Failed").status(reason=reason, message=message)
+
+
+def test_it_is_known_by_the_kubelets_words() -> None:
+    pod = rejected_pod(dead().owned_by("ReplicaSet", "chat", "uid-chat").raw())
+    assert pod is not None
+    assert (pod.uid, pod.namespace, pod.name, pod.node) == ("uid-models-chat-0", "models", "chat-0", "t4")
+    assert (pod.reason, pod.message, pod.created) == (ADMISSION, SAID, "2026-11-30T09:00:00Z")
+    assert pod.owner is not None
+    assert pod.owner.uid == "uid-chat"
+
+
+UNITS = {names.NVIDIA_GPU: "1"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "found"),
+    [
+        pytest.param(dead("OutOf" + CARD, ""), True, id="out-of-a-card"),
+        pytest.param(dead("OutOf" + names.NVIDIA_GPU, "", a_pod().limited_to(UNITS)), True, id="out-of-units"),
+        pytest.param(dead("OutOfcpu", ""), False, id="out-of-cpu"),
+        pytest.param(dead("OutOfpods", f"{CARD} is full"), False, id="out-of-pod-slots"),
+        pytest.param(dead(message="Pod was rejected: no healthy devices present"), True, id="without-a-resource"),
+        pytest.param(dead(message="dial /var/lib/kubelet/x.sock failed"), True, id="with-a-path"),
+        pytest.param(dead(message="unavailable for example.com/fpga"), False, id="of-another-device"),
+        pytest.param(dead(message=f"unavailable for example.com/fpga, {CARD}"), True, id="of-another-device-and-ours"),
+        pytest.param(dead("Evicted"), False, id="evicted"),
+        pytest.param(dead("", ""), False, id="failed-by-itself"),
+        pytest.param(dead().in_phase("Running"), False, id="alive"),
+        pytest.param(dead().terminating(), False, id="on-its-way-out"),
+        pytest.param(dead(pod=a_pod()), False, id="without-what-a-placement-gives"),
+        pytest.param(dead().label(names.RESERVATION, "mine"), False, id="not-placed-by-us"),
+        pytest.param(a_pod(), False, id="new"),
+    ],
+)
+def test_only_pods_that_we_placed_and_that_lack_what_we_gave(pod: PodBuilder, found: bool) -> None:
+    assert (rejected_pod(pod.raw()) is not None) is found
+
+
+def test_long_words_are_cut() -> None:
+    pod = rejected_pod(dead(message="x" * 5000).raw())
+    assert pod is not None
+    assert len(pod.message) == 400
+
+
+def test_listeners_hear_of_each_once() -> None:
+    pod = rejected_pod(dead().raw())
+    assert pod is not None
+    pods, heard = RejectedPods(), list[RejectedPod]()
+    end = pods.on_change(heard.append)
+    for _ in range(2):
+        pods.upserted(pod)
+    assert heard == [pod]
+    assert list(pods) == [pod]
+    for _ in range(2):
+        pods.deleted(pod.uid)
+    end()
+    pods.upserted(pod)
+    assert heard == [pod]

@@ -1,0 +1,276 @@
+"""Placed pods that are not bound: explained once, and placed again where that helps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from controller.events import Events
+from controller.stuck import Stuck
+from shared.api import names
+from shared.core.ledger import Mark
+from shared.core.nodes import node_facts
+from shared.core.owners import OwnerRef
+from shared.core.pods import pod_facts
+from shared.kube import paths
+from shared.kube.gpunodes import gpu_node as read_gpu_node
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.fakes import faults
+from tests.fakes.serving import eventually
+from tests.unit.admission import gpu_node, store
+from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
+from tests.unit.core_builders import entry
+
+ID = "aaaaaaaaaa"
+CARD = names.card_resource(0)
+SAID = "0/2 nodes are available: 1 node(s) were unschedulable."
+TEMPLATE = {"metadata": {"annotations": {names.VRAM: "6"}}, "spec": {"containers": [{"name": "main"}]}}
+
+
+@dataclass(slots=True)
+class Scene:
+    """A node t4 that is cordoned, and an a10 with room."""
+
+    control: Control
+
+    def watch(self, *, after_s: float = 0.02, replace: bool = True) -> None:
+        control = self.control
+        events = Events(control.served.client, lambda: NOW)
+        stuck = Stuck(control.served.client, control.cluster, control.owners, events, after_s=after_s, replace=replace)
+        control.start(stuck.run())
+
+    def owner(self, kind: str = "ReplicaSet", above: OwnerRef | None = None, **spec: Any) -> OwnerRef:
+        api = "batch/v1" if kind == "Job" else "apps/v1"
+        return an_owner(self.control.served, kind, "chat", above, api, template=TEMPLATE, **spec)
+
+    def pod(
+        self, name: str, owner: OwnerRef | None = None, said: str = SAID, reservation: str = ID, **spec: Any
+    ) -> str:
+        """A placed pod is stored and seen; its uid."""
+        pod = placed(name, owner, said).label(names.RESERVATION, reservation).spec(**spec)
+        raw = store(self.control.objects, paths.pods("models"), pod.raw())
+        facts = pod_facts(raw)
+        assert facts is not None
+        self.control.cluster.pod_upserted(facts)
+        return facts.key
+
+    def has(self, name: str) -> bool:
+        return stored(self.control.objects, paths.pods("models", name)) is not None
+
+    def told(self) -> list[tuple[str, str, int]]:
+        """Kind of the object, what became of its pod, and how often it was said."""
+        events = self.control.events()
+        assert {(each["type"], each["reason"]) for each in events} <= {("Warning", "Stuck")}
+        return sorted(
+            (each["involvedObject"]["kind"], each["message"].rsplit("; ", 1)[1], each["count"]) for each in events
+        )
+
+
+def placed(name: str, owner: OwnerRef | None, said: str) -> PodBuilder:
+    pod = a_pod(name).limited_to({CARD: "6"}).label(names.RESERVATION, ID).pinned_to("t4")
+    if owner is not None:
+        pod.owned_by(owner.kind, owner.name, owner.uid, owner.api_version)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    return pod.status(conditions=[condition]) if said else pod
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        control.cluster.node_upserted(node_facts(a_node("t4").cordoned().raw()))
+        control.see_node("a10", 24)
+        yield Scene(control)
+
+
+async def test_it_is_deleted_and_both_pod_and_workload_are_told_why(scene: Scene) -> None:
+    deployment = scene.owner("Deployment")
+    scene.pod("chat-0", scene.owner(above=deployment))
+    scene.watch()
+    await eventually(lambda: not scene.has("chat-0"))
+    outcome = "it is deleted, so that ReplicaSet chat creates it anew"
+    assert scene.told() == [("Deployment", outcome, 1), ("Pod", outcome, 1)]
+    (message,) = {each["message"] for each in scene.control.events()}
+    assert message == (
+        f"pod chat-0 is placed on node t4 and not bound to it: 0/2 nodes are available: 1 node(s) were "
+        f"unschedulable; {outcome}"
+    )
+
+
+async def test_one_that_appears_later_is_looked_at_too(scene: Scene) -> None:
+    scene.watch()
+    await asyncio.sleep(0)
+    scene.pod("chat-0", scene.owner())
+    await eventually(lambda: not scene.has("chat-0"))
+
+
+async def test_without_a_scheduler_the_node_is_reason_enough(scene: Scene) -> None:
+    scene.pod("chat-0", scene.owner(), said="")
+    scene.watch()
+    await eventually(lambda: not scene.has("chat-0"))
+    assert "not bound to it: node t4 is cordoned; it is deleted" in scene.control.events()[0]["message"]
+
+
+async def test_one_of_a_node_that_is_gone_is_placed_again(scene: Scene) -> None:
+    scene.control.cluster.node_deleted("t4")
+    scene.pod("chat-0", scene.owner(), said="")
+    scene.watch()
+    await eventually(lambda: not scene.has("chat-0"))
+    assert "node t4 is gone" in scene.control.events()[0]["message"]
+
+
+async def looked(scene: Scene, times: int = 2) -> None:
+    """Waits until the pods were read so often from now on."""
+    before = len(scene.control.served.server.requests)
+
+    def reads() -> int:
+        seen = scene.control.served.server.requests[before:]
+        return sum(each.startswith(f"GET {paths.pods('models')}/") for each in seen)
+
+    await eventually(lambda: reads() >= times)
+
+
+async def test_what_nobody_would_create_again_is_only_explained_and_that_once(scene: Scene) -> None:
+    scene.pod("chat-0")
+    scene.watch()
+    await looked(scene, 3)
+    assert scene.has("chat-0")
+    assert scene.told() == [("Pod", "nobody would create it again: delete it and create it anew", 1)]
+
+
+async def test_what_belongs_to_its_node_stays_there(scene: Scene) -> None:
+    scene.pod("chat-0", scene.owner("DaemonSet"))
+    scene.watch()
+    await looked(scene, 3)
+    assert scene.has("chat-0")
+    outcome = "DaemonSet chat is not known to create one that could go elsewhere, so it stays"
+    assert scene.told() == [("DaemonSet", outcome, 1), ("Pod", outcome, 1)]
+
+
+async def test_without_another_place_it_stays_and_new_words_are_told(scene: Scene) -> None:
+    scene.control.cluster.node_deleted("a10")
+    owner = scene.owner()
+    scene.pod("chat-0", owner)
+    scene.watch()
+    await looked(scene, 3)
+    assert scene.told() == [(kind, "there is no other place for it now", 1) for kind in ("Pod", "ReplicaSet")]
+    scene.pod("chat-0", owner, said="0/1 nodes are available.")
+    await eventually(lambda: len(scene.told()) == 4)
+    assert scene.has("chat-0")
+    scene.control.see_node("a10", 24)
+    await eventually(lambda: not scene.has("chat-0"))
+
+
+async def test_switched_off_it_says_where_there_would_be_room(scene: Scene) -> None:
+    scene.pod("chat-0", scene.owner())
+    scene.watch(replace=False)
+    await looked(scene, 3)
+    assert scene.has("chat-0")
+    outcome = "there is room on node a10 if it is created anew"
+    assert scene.told() == [("Pod", outcome, 1), ("ReplicaSet", outcome, 1)]
+
+
+@pytest.mark.parametrize("spec", [{"schedulingGates": [{"name": "quota"}]}, {"nodeName": "t4"}], ids=["gated", "bound"])
+async def test_one_that_does_not_wait_for_the_scheduler_is_left_alone(scene: Scene, spec: dict[str, Any]) -> None:
+    scene.pod("chat-0", scene.owner(), **spec)
+    scene.pod("bare")
+    scene.watch()
+    await looked(scene)
+    assert scene.has("chat-0")
+    assert {each["involvedObject"]["name"] for each in scene.control.events()} == {"bare"}
+
+
+async def test_its_time_begins_when_the_last_gate_goes(scene: Scene) -> None:
+    owner = scene.owner()
+    scene.pod("chat-0", owner, schedulingGates=[{"name": "quota"}])
+    scene.watch()
+    await asyncio.sleep(0.1)
+    assert scene.has("chat-0")
+    store(scene.control.objects, paths.pods("models"), placed("chat-0", owner, SAID).raw())
+    scene.pod("chat-0", owner)
+    await eventually(lambda: not scene.has("chat-0"))
+
+
+async def test_what_the_watch_does_not_know_yet_is_respected(scene: Scene) -> None:
+    """The pod was bound a moment ago."""
+    owner = scene.owner()
+    scene.pod("chat-0", owner)
+    store(scene.control.objects, paths.pods("models"), placed("chat-0", owner, SAID).on("t4").raw())
+    scene.watch()
+    await looked(scene, 1)
+    assert scene.has("chat-0")
+    assert scene.told() == []
+
+
+async def test_a_pod_that_changes_while_it_is_looked_at_is_not_deleted(scene: Scene) -> None:
+    owner = scene.owner()
+    scene.pod("chat-0", owner)
+    scene.control.served.server.fail(faults.respond(409, '{"reason":"Conflict"}'), method="DELETE", path="chat-0")
+    scene.watch()
+    await eventually(lambda: any(each.startswith("DELETE") for each in scene.control.served.server.requests))
+    await eventually(lambda: not scene.has("chat-0"), within_s=20.0)
+    assert [count for *_, count in scene.told()] == [1, 1]
+
+
+async def test_a_pod_that_is_bound_at_the_last_moment_is_not_deleted(scene: Scene) -> None:
+    owner = scene.owner()
+    scene.pod("chat-0", owner)
+
+    async def bind_first(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        store(scene.control.objects, paths.pods("models"), placed("chat-0", owner, SAID).on("t4").raw())
+        return await proceed(request)
+
+    server = scene.control.served.server
+    server.fail(bind_first, method="DELETE", path="chat-0")
+    scene.watch()
+    await eventually(lambda: any(each.startswith("DELETE") for each in server.requests))
+    await looked(scene, 1)
+    assert scene.has("chat-0")
+
+
+async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(scene: Scene) -> None:
+    marked = replace(entry({0: 6}), mark=Mark.PREEMPTING).encode()
+    raw = gpu_node("t4", 16, reservations={ID: marked})
+    metadata = {**raw["metadata"], "uid": "uid-t4", "resourceVersion": "2"}
+    scene.control.cluster.gpu_node_upserted(read_gpu_node({**raw, "metadata": metadata}, exclusive=False))
+    owner = scene.owner()
+    scene.pod("first", owner)
+    scene.pod("second", owner, reservation="bbbbbbbbbb")
+    scene.watch()
+    await eventually(lambda: not scene.has("second"))
+    assert scene.has("first")
+    await eventually(lambda: not scene.has("first"))
+
+
+async def test_of_many_each_has_its_turn(scene: Scene) -> None:
+    owner = scene.owner(replicas=3)
+    for number in range(3):
+        scene.pod(f"chat-{number}", owner)
+    scene.watch()
+    left = []
+
+    def one_by_one() -> bool:
+        left.append(sum(scene.has(f"chat-{number}") for number in range(3)))
+        return left[-1] == 0
+
+    await eventually(one_by_one)
+    assert set(left) >= {2, 1, 0}
+
+
+async def test_a_replacement_that_is_stuck_again_has_to_wait(scene: Scene) -> None:
+    owner = scene.owner()
+    scene.pod("chat-0", owner)
+    scene.watch(after_s=0.5)
+    await eventually(lambda: not scene.has("chat-0"))
+    key = scene.pod("chat-1", owner)
+    await looked(scene, 1)
+    await eventually(lambda: len(scene.told()) == 4)
+    assert scene.has("chat-1")
+    assert scene.told()[-1] == ("ReplicaSet", "there is room on node a10 if it is created anew", 1)
+    scene.control.cluster.pod_deleted(key)
