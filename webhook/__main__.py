@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from aiohttp import web
-
 from shared.core.ledger import ID_ALPHABET, ID_LENGTH
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -26,6 +24,7 @@ from shared.obs.logs import get_logger
 from shared.obs.process import exit_with, run_process
 from shared.settings import SettingsError, WebhookSettings, webhook_settings
 from webhook.app import Handlers
+from webhook.connections import Connections
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
 from webhook.serving import ServingCertificate
@@ -97,17 +96,13 @@ async def _serve_reviews(
     # with 5,000 nodes.
     gc.collect()
     gc.freeze()
-    runner = web.AppRunner(handlers.app(), access_log=None, shutdown_timeout=_LINGER_S)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, settings.listen_host, settings.listen_port, ssl_context=certificate.context).start()
+    listen = handlers.app(), settings.listen_host, settings.listen_port, certificate.context
+    async with Connections().serving(*listen, shutdown_s=_LINGER_S):
         log.info("serving", port=settings.listen_port)
         await stop.wait()
         handlers.closing = True
         log.info("closing")
         await asyncio.sleep(_LINGER_S)
-    finally:
-        await runner.cleanup()
 
 
 async def _before(stop: asyncio.Event, *conditions: Coroutine[Any, Any, object]) -> bool:

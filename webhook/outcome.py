@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from shared.core.refusal import Refusal
 from shared.kube.errors import ApiError
@@ -34,16 +34,21 @@ class Refused:
 class Unrecorded:
     """There may be a place, but it could not be recorded or looked up: never admit unrecorded.
 
-    `why` is for the pod's creator, `detail` for the log: it may name requests and accounts.
+    `why` is for the pod's creator, `detail` for the log: it may name requests and accounts. `tried` says whether it may
+    have been written all the same.
     """
 
     why: str
     detail: str = ""
+    tried: bool = True
 
     @classmethod
     def of(cls, error: ApiError) -> Unrecorded:
         what = f"answered {error.status} {error.reason}" if error.status else "gave no usable answer"
         return cls(f"the API server {what}", str(error))
 
+
+OVERLOADED: Final = Unrecorded("too many reviews are under way", tried=False)
+"""Not a NoFit: nothing was decided."""
 
 Outcome: TypeAlias = Admitted | Refused | Unrecorded
