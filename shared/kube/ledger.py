@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from shared.core.ledger import Entry, Shares, merge_shares, summarise
 from shared.core.placement import fits
@@ -47,7 +48,8 @@ class Ledger:
         self._client = client
         self._cluster = cluster
         self._exclusive = exclusive
-        self._locks: dict[str, asyncio.Lock] = {}
+        # A lock lasts as long as somebody has it or waits for it: nodes come and go for as long as the process lives.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._waiting: dict[str, list[_Wish]] = {}
 
     async def reserve(
