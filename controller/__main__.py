@@ -23,6 +23,7 @@ from shared.kube.elector import Elector
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
 from shared.kube.watches import Watches
+from shared.obs.garbage import keep_what_is_there
 from shared.obs.health import serve_health
 from shared.obs.process import exit_with, run_process
 from shared.settings import ControllerSettings, SettingsError, controller_settings
@@ -63,6 +64,7 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 term.create_task(certificates.run())
                 await watches.synced()
                 await reports.listed()
+                keep_what_is_there()
                 term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
                 term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
