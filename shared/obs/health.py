@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import web
+
+_IDLE_S: Final = 120.0
+"""When a connection on which nothing is asked ends; left to itself aiohttp would keep it for an hour."""
 
 
 @asynccontextmanager
@@ -26,7 +30,7 @@ async def serve_health(host: str, port: int, unready: Callable[[], Iterable[str]
     app = web.Application()
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=_IDLE_S)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
