@@ -94,6 +94,10 @@ lint: $(STAMP) ## Style, types and layers
 bench: $(STAMP) ## Latency and throughput of pod creates: bare, not opted in, placed
 	@$(BIN)/python -m hack.bench
 
+.PHONY: bench-scale
+bench-scale: $(STAMP) ## Start-up, memory and reviews at 5,000 nodes and 10,000 pods, beside a small cluster (about 6 minutes)
+	@$(BIN)/python -m hack.scale_bench
+
 # Make it.
 .PHONY: crds
 crds: $(STAMP) ## Write the CRDs into the chart from their models

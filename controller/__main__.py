@@ -29,6 +29,7 @@ from shared.kube.owners import Owners
 from shared.kube.watch_health import watch_checks, watch_families
 from shared.kube.watches import Watches
 from shared.obs import metrics
+from shared.obs.garbage import keep_what_is_there
 from shared.obs.health import Check, serve_health
 from shared.obs.metrics import AtScrape, Family, family
 from shared.obs.process import exit_with, run_process
@@ -74,6 +75,7 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 term.create_task(certificates.run())
                 await watches.synced()
                 await reports.listed()
+                keep_what_is_there()
                 keeper = LedgerKeeper(
                     client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s, recorder=recorder, queues=queues
                 )

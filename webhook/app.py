@@ -1,4 +1,4 @@
-"""The HTTP side: two routes, a body limit, a deadline, and one place where every failure becomes an answer."""
+"""The HTTP side: two routes, limits, a deadline, and one place where every failure becomes an answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from shared.api import names
 from shared.core.refusal import Invalid
 from shared.kube.cluster import Cluster
 from shared.obs.logs import Field, get_logger
+from webhook.gate import Gate
 from webhook.mutate import Mutator
-from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
+from webhook.outcome import OVERLOADED, Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.refusals import RefusalReports
 from webhook.review import BadReviewError, Request, allow, deny, parse_review, unavailable
 from webhook.review_recorder import ReviewRecorder
@@ -23,6 +24,14 @@ log = get_logger(__name__)
 
 BODY_LIMIT: Final = 8 * 2**20
 """The API server sends bodies of up to 3 MiB for an object, and a review may hold two objects."""
+
+BODIES_LIMIT: Final = 4 * BODY_LIMIT
+"""Bytes of bodies at once. A usual review has 10 KiB; JSON that is made for it grows to 25 times its size in memory."""
+_BODY_S: Final = 5.0
+"""How long a body may take to arrive. An API server has it whole before it connects."""
+
+REVIEWS_LIMIT: Final = 200
+"""Reviews of one kind that are decided on at once, by all API servers together."""
 
 _DEFAULT_TIMEOUT_S: Final = 10.0
 _LONGEST_TIMEOUT_S: Final = 30.0
@@ -36,7 +45,10 @@ _Decide = Callable[[Request, float], Awaitable[Outcome]]
 
 
 class Handlers:
-    """Turns HTTP requests into reviews and their outcomes into answers. `closing` asks clients to connect anew."""
+    """Turns HTTP requests into reviews and their outcomes into answers. `closing` asks clients to connect anew.
+
+    What `bodies`, `placing` and `checking` have no room for is told at once to come again.
+    """
 
     def __init__(self, mutator: Mutator, validator: Validator, refusals: RefusalReports, cluster: Cluster) -> None:
         self._mutator = mutator
@@ -45,6 +57,9 @@ class Handlers:
         self._cluster = cluster
         self.recorder = ReviewRecorder()
         self.closing = False
+        self.bodies = Gate(BODIES_LIMIT)
+        self.placing = Gate(REVIEWS_LIMIT)
+        self.checking = Gate(REVIEWS_LIMIT)
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=BODY_LIMIT)
@@ -54,7 +69,7 @@ class Handlers:
 
     async def mutate(self, http: web.Request) -> web.Response:
         """POST /mutate."""
-        return await self._answer(http, ReviewRecorder.MUTATE, self._mutator.review)
+        return await self._answer(http, ReviewRecorder.MUTATE, self._mutator.review, self.placing)
 
     async def validate(self, http: web.Request) -> web.Response:
         """POST /validate."""
@@ -62,39 +77,45 @@ class Handlers:
         async def decide(request: Request, _deadline: float) -> Outcome:
             return await self._validator.review(request)
 
-        return await self._answer(http, ReviewRecorder.VALIDATE, decide)
+        return await self._answer(http, ReviewRecorder.VALIDATE, decide, self.checking)
 
-    async def _answer(self, http: web.Request, webhook: str, decide: _Decide) -> web.Response:
+    async def _answer(self, http: web.Request, webhook: str, decide: _Decide, gate: Gate) -> web.Response:
         with self.recorder.under_way(webhook):
-            response = await self._answer_review(http, webhook, decide)
+            response = await self._answer_review(http, webhook, decide, gate)
         if response.status >= 400:
             self.recorder.no_review(response.status)
         return response
 
-    async def _answer_review(self, http: web.Request, webhook: str, decide: _Decide) -> web.Response:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _PART_OF_TIMEOUT * _timeout_s(http)
+    async def _answer_review(self, http: web.Request, webhook: str, decide: _Decide, gate: Gate) -> web.Response:
+        deadline = asyncio.get_running_loop().time() + _PART_OF_TIMEOUT * _timeout_s(http)
         if http.content_type != "application/json":
             return self._respond(_bad(415, f"content type {http.content_type!r}: send application/json"))
-        try:
-            request = parse_review(await http.read())
-        except web.HTTPRequestEntityTooLarge:
-            return self._respond(_bad(413, f"the body is larger than {BODY_LIMIT} bytes"))
-        except BadReviewError as error:
-            return self._respond(_bad(400, str(error)))
-        return self._respond(
-            web.Response(body=await self._review(request, webhook, decide, deadline), content_type="application/json")
-        )
+        if "Content-Encoding" in http.headers:
+            return self._respond(_bad(415, "the body is compressed: send it as it is"))
+        # Without a length it may be as long as any. The room is taken until the answer: so long its pod is in memory.
+        length = BODY_LIMIT if http.content_length is None else http.content_length
+        if length > BODY_LIMIT:
+            return self._respond(_too_large())
+        with self.bodies.room(length) as has_room:
+            if not has_room:
+                return self._respond(_bad(503, "too many bytes of requests at once; send it again"))
+            try:
+                request = parse_review(await _read(http, deadline))
+            except web.HTTPRequestEntityTooLarge:
+                return self._respond(_too_large())
+            except TimeoutError:
+                return self._respond(_bad(408, "the body did not arrive in time"))
+            except BadReviewError as error:
+                return self._respond(_bad(400, str(error)))
+            answer = await self._review(request, webhook, decide, gate, deadline)
+        return self._respond(web.Response(body=answer, content_type="application/json"))
 
-    async def _review(self, request: Request, webhook: str, decide: _Decide, deadline: float) -> bytes:
+    async def _review(self, request: Request, webhook: str, decide: _Decide, gate: Gate, deadline: float) -> bytes:
         if not request.creates_a_pod or not self._opted_in(request.namespace):
             self.recorder.decided(webhook, Admitted())
             return allow(request.uid)
-        try:
-            async with asyncio.timeout_at(deadline):
-                outcome = await decide(request, deadline)
-        except TimeoutError:
-            outcome = Unrecorded("no time was left", cause=Cause.DEADLINE)
+        with gate.room() as has_room:
+            outcome = await _decided(request, decide, deadline) if has_room else OVERLOADED
         self.recorder.decided(webhook, outcome)
         _log_decision(request, outcome)
         match outcome:
@@ -105,7 +126,7 @@ class Handlers:
                     self._refusals.report(request, refusal)
                 return deny(request.uid, refusal)
             case unrecorded:
-                return unavailable(request.uid, unrecorded.why)
+                return unavailable(request.uid, unrecorded.why, tried=unrecorded.tried)
 
     def _opted_in(self, namespace: str) -> bool:
         """Whether pods of a namespace are ours to look at. One that is not known yet was let through by its label."""
@@ -116,6 +137,20 @@ class Handlers:
         if self.closing:
             response.force_close()
         return response
+
+
+async def _read(http: web.Request, deadline: float) -> bytes:
+    """The body. Raises TimeoutError where its sender takes too long over it."""
+    async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + _BODY_S)):
+        return await http.read()
+
+
+async def _decided(request: Request, decide: _Decide, deadline: float) -> Outcome:
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await decide(request, deadline)
+    except TimeoutError:
+        return Unrecorded("no time was left", cause=Cause.DEADLINE)
 
 
 def _log_decision(request: Request, outcome: Outcome) -> None:
@@ -157,6 +192,13 @@ def _timeout_s(http: web.Request) -> float:
     return min(seconds, _LONGEST_TIMEOUT_S) if seconds > 0 else _DEFAULT_TIMEOUT_S
 
 
+def _too_large() -> web.Response:
+    return _bad(413, f"the body is larger than {BODY_LIMIT} bytes")
+
+
 def _bad(status: int, why: str) -> web.Response:
+    """The answer to what is no review. Its connection ends: there may be a rest of a body on it that nobody reads."""
     log.warning("request refused", status=status, why=why)
-    return web.json_response({"error": why}, status=status)
+    response = web.json_response({"error": why}, status=status)
+    response.force_close()
+    return response

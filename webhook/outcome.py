@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from shared.core.refusal import Refusal
 from shared.kube.errors import ApiError
@@ -37,6 +37,7 @@ class Cause(StrEnum):
     API_SERVER = "api_server"
     DEADLINE = "deadline"
     OVERTAKEN = "overtaken"
+    OVERLOADED = "overloaded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,18 @@ class Unrecorded:
     detail: str = ""
     cause: Cause = Cause.API_SERVER
 
+    @property
+    def tried(self) -> bool:
+        """Whether it may have been written all the same."""
+        return self.cause is not Cause.OVERLOADED
+
     @classmethod
     def of(cls, error: ApiError) -> Unrecorded:
         what = f"answered {error.status} {error.reason}" if error.status else "gave no usable answer"
         return cls(f"the API server {what}", str(error))
 
+
+OVERLOADED: Final = Unrecorded("too many reviews are under way", cause=Cause.OVERLOADED)
+"""Not a NoFit: nothing was decided."""
 
 Outcome: TypeAlias = Admitted | Refused | Unrecorded

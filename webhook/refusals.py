@@ -114,15 +114,22 @@ class RefusalReports:
         if self._owners.can_read(top):
             return True
         now = time.monotonic()
+        self._forget_unreadable(now)
         reported = self._unreadable.setdefault(namespace, OrderedDict())
-        while reported and next(iter(reported.values())) <= now - _UNREADABLE_S:
-            reported.popitem(last=False)
         name = placement_name(top)
         if name not in reported and len(reported) >= _MOST_UNREADABLE:
             return False
         reported[name] = now
         reported.move_to_end(name)
         return True
+
+    def _forget_unreadable(self, now: float) -> None:
+        """Drops what no longer counts, in every namespace: namespaces come and go too."""
+        for namespace, reported in tuple(self._unreadable.items()):
+            while reported and next(iter(reported.values())) <= now - _UNREADABLE_S:
+                reported.popitem(last=False)
+            if not reported:
+                del self._unreadable[namespace]
 
 
 def _priority(pod: Mapping[str, Any]) -> int:

@@ -70,6 +70,11 @@ def parse_review(body: bytes) -> Request:
         raise BadReviewError(f"not an {_API_VERSION} AdmissionReview: {where}: {first['msg']}") from error
     if review.request.creates_a_pod and review.request.pod is None:
         raise BadReviewError("request.object is missing: a CREATE carries the pod")
+    try:
+        orjson.dumps(review.request.pod)
+    except TypeError as error:
+        # Nested more deeply than a patch can be written, and so than anything that walks through it can follow.
+        raise BadReviewError("request.object is nested too deeply") from error
     return review.request
 
 
@@ -100,15 +105,15 @@ def deny(uid: str, refusal: Refusal) -> bytes:
     return _encode({"uid": uid, "allowed": False, "status": status})
 
 
-def unavailable(uid: str, why: str) -> bytes:
+def unavailable(uid: str, why: str, *, tried: bool = True) -> bytes:
     """The answer when a decision could not be recorded. Not a NoFit: the same create may succeed in a moment.
 
     A write that got no answer may have happened all the same; nobody takes such an entry back but the controller.
+    `tried` is False where it did not come to a write.
     """
-    message = (
-        f"unavailable: the placement could not be recorded ({why}); try again. "
-        f"A reservation may remain for up to {UNCONFIRMED_TTL_S} s."
-    )
+    message = f"unavailable: the placement could not be recorded ({why}); try again."
+    if tried:
+        message += f" A reservation may remain for up to {UNCONFIRMED_TTL_S} s."
     status = {"code": 503, "reason": "ServiceUnavailable", "message": message}
     return _encode({"uid": uid, "allowed": False, "status": status})
 

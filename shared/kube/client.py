@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from yarl import URL
 
 from shared.api import names
 from shared.kube.credentials import Connection, open_connection
-from shared.kube.errors import ApiError, Gone, Unavailable, from_response
+from shared.kube.errors import AnswerTooLong, ApiError, Gone, Unavailable, from_response
 from shared.kube.lines import LineCutter, json_object
 from shared.obs.recorders import RequestRecorder
 
@@ -26,6 +27,9 @@ Params: TypeAlias = Mapping[str, str]
 T = TypeVar("T")
 
 _PAGE: Final = 500
+_SMALL_PAGE: Final = 20
+_LONGEST_ANSWER: Final = 64 * 2**20
+"""Bytes. An object has 3 MiB at most, so a small page always fits, and a page of usual objects has a tenth of this."""
 _BREATHER: Final = 100
 """Items converted before other tasks get a turn: reviews are answered while a large collection arrives."""
 _UNAUTHORIZED: Final = 401
@@ -59,6 +63,7 @@ class KubeClient:
     def __init__(self, connection: Connection, timeout_s: float = 10.0) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
+        self._longest_answer = _LONGEST_ANSWER
         self.recorder = RequestRecorder()
 
     @classmethod
@@ -151,6 +156,10 @@ class KubeClient:
         """As `list`, with each item converted as its page arrives: one page of JSON is held at a time."""
         try:
             return await self._list_pages(convert, path, {**(params or {}), "limit": str(page)}, timeout_s)
+        except AnswerTooLong:
+            if page <= _SMALL_PAGE:
+                raise
+            return await self.list_as(convert, path, params, page=_SMALL_PAGE, timeout_s=timeout_s)
         except Gone:
             # The continue token outlived the server's history. A list in one piece cannot expire on the way.
             return await self._list_pages(convert, path, params or {}, timeout_s)
@@ -188,10 +197,10 @@ class KubeClient:
     ) -> Listing[T]:
         items: list[T] = []
         version, token = "", ""
+        longest = None if "limit" in params else sys.maxsize
         while True:
-            answer = await self._call(
-                "GET", path, {**params, "continue": token} if token else params, timeout_s=timeout_s
-            )
+            query = {**params, "continue": token} if token else params
+            answer = await self._call("GET", path, query, timeout_s=timeout_s, longest=longest)
             metadata = answer.get("metadata") or {}
             version = version or str(metadata.get("resourceVersion") or "")
             if "items" not in answer or not version:
@@ -214,6 +223,7 @@ class KubeClient:
         content_type: str = _JSON,
         *,
         timeout_s: float | None,
+        longest: int | None = None,
     ) -> Json:
         with self._counted(method), _as_api_errors(method, path):
             async with (
@@ -221,7 +231,7 @@ class KubeClient:
                 await self._send(method, path, params, body, content_type, None) as response,
             ):
                 await self._raise_for_status(response)
-                return json_object(await response.read())
+                return json_object(await _whole(response, longest or self._longest_answer))
 
     @contextmanager
     def _counted(self, verb: str) -> Iterator[None]:
@@ -270,8 +280,21 @@ class KubeClient:
         if response.status == _UNAUTHORIZED:
             self._connection.refused()
         async with self._deadline(None):
-            body = await response.read()
+            body = await _whole(response, self._longest_answer)
         raise from_response(response.status, body, response.headers.get("Retry-After"))
+
+
+async def _whole(response: aiohttp.ClientResponse, longest: int) -> bytes:
+    """The body. Raises `AnswerTooLong` before it takes more memory than that many bytes."""
+    pieces: list[bytes] = []
+    length = 0
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        length += len(piece)
+        if length > longest:
+            _abort_unfinished(response)
+            raise AnswerTooLong(0, "AnswerTooLong", f"{response.url.path}: no end within {longest} bytes")
+    return b"".join(pieces)
 
 
 def _abort_unfinished(response: aiohttp.ClientResponse) -> None:

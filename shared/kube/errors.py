@@ -62,6 +62,10 @@ class Unavailable(ApiError):
     """
 
 
+class AnswerTooLong(Unavailable):
+    """An answer that would take more memory than there is for one."""
+
+
 _BY_STATUS: Mapping[int, type[ApiError]] = {
     403: Forbidden,
     404: NotFound,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from shared.core.ledger import Entry, Shares, merge_shares, summarise
 from shared.core.placement import fits
@@ -50,7 +51,8 @@ class Ledger:
         self._cluster = cluster
         self._exclusive = exclusive
         self.recorder = LedgerRecorder()
-        self._locks: dict[str, asyncio.Lock] = {}
+        # A lock lasts as long as somebody has it or waits for it: nodes come and go for as long as the process lives.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._waiting: dict[str, list[_Wish]] = {}
 
     async def reserve(

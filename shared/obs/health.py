@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry
@@ -21,6 +22,10 @@ class Check:
 
     name: str
     problem: str | None = None
+
+
+_IDLE_S: Final = 120.0
+"""When a connection on which nothing is asked ends; left to itself aiohttp would keep it for an hour."""
 
 
 @asynccontextmanager
@@ -61,7 +66,7 @@ async def serve_health(
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=_IDLE_S)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

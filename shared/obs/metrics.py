@@ -99,8 +99,8 @@ REVIEWS: Final = Definition(
     Of.WEBHOOK,
     "Reviews answered. `webhook` is mutate or validate. `verdict` is placed (validate: agrees with its placement), "
     "passed (nothing for us to place), refused or unavailable. `reason` is the code of a refusal, or of what could "
-    "not be recorded whether the deadline came (deadline), the API server failed (api_server) or others were faster "
-    "until the end (overtaken); else empty. Dry runs count",
+    "not be recorded whether the deadline came (deadline), the API server failed (api_server), others were faster "
+    "until the end (overtaken) or too many were under way (overloaded); else empty. Dry runs count",
     ("webhook", "verdict", "reason"),
 )
 REVIEW_SECONDS: Final = Definition(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from shared.obs import logs
+from shared.obs.garbage import look_seldom
 from shared.settings import SettingsError
 
 
@@ -19,6 +20,8 @@ def run_process(log_level: str, work: Callable[[asyncio.Event], Awaitable[None]]
         logs.configure(log_level)
     except ValueError as error:
         raise SettingsError(f"PLACEMENT_LOG_LEVEL: {error}") from error
+
+    look_seldom()
 
     async def main() -> None:
         stop = asyncio.Event()

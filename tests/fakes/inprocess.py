@@ -119,12 +119,10 @@ class InProcessResponse:
 
     def iter_any(self) -> AsyncIterator[bytes]:
         """The pieces of the body as they come."""
-        assert self._lines is not None
-        return self._lines
+        return self._lines if self._lines is not None else self._whole()
 
-    async def read(self) -> bytes:
-        """The whole body."""
-        return self._body
+    async def _whole(self) -> AsyncIterator[bytes]:
+        yield self._body
 
 
 def in_process_client(network: Network, timeout_s: float = 10.0) -> tuple[KubeClient, InProcessSession]:

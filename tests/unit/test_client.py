@@ -154,6 +154,27 @@ async def test_a_list_whose_continue_token_expired_starts_over_in_one_piece(serv
     assert "limit" not in served.server.requests[-1]
 
 
+async def test_a_page_of_huge_objects_is_asked_for_again_in_small_pages(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.client, "_longest_answer", 30_000)
+    for number in range(45):
+        await served.client.create(paths.pods("team-a"), a_pod(f"llm-{number:02}", big="x" * 1000))
+    served.server.requests.clear()
+    listing = await served.client.list(paths.pods())
+    assert [raw["metadata"]["name"] for raw in listing.items] == [f"llm-{number:02}" for number in range(45)]
+    assert [each.partition("limit=")[2][:2] for each in served.server.requests] == ["50", "20", "20", "20"]
+
+
+async def test_an_answer_without_end_is_given_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served.client, "_longest_answer", 30_000)
+    served.server.fail(faults.respond(200, '{"a":"' + "x" * 100_000 + '"}'), times=2)
+    with pytest.raises(errors.AnswerTooLong, match="no end within 30000 bytes"):
+        await served.client.get(paths.nodes("n"))
+    with pytest.raises(errors.AnswerTooLong):
+        await served.client.list_as(dict, paths.nodes(), page=20)
+
+
 @pytest.mark.parametrize("answer", ["{}", '{"items":[]}', '{"metadata":{"resourceVersion":"5"}}'])
 async def test_an_object_that_is_no_list_is_not_taken_for_an_empty_one(served: Served, answer: str) -> None:
     served.server.fail(faults.respond(200, answer))

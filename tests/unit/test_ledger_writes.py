@@ -74,6 +74,12 @@ async def test_an_entry_is_recorded_with_the_sums_in_the_same_write(process: Web
     assert process.free_gb("t4") == (10,)
 
 
+async def test_nothing_is_kept_of_a_node_after_a_write(process: Webhook) -> None:
+    assert all(await asyncio.gather(*(process.ledger.reserve("t4", id_, entry({0: 1})) for id_ in (ONE, TWO, THREE))))
+    assert not await process.ledger.reserve("no-node", ONE, entry({0: 1}))
+    assert len(process.ledger._locks) == len(process.ledger._waiting) == 0
+
+
 async def test_cards_and_entries_of_others_stay(process: Webhook, served: Served) -> None:
     cards = status(served)["cards"]
     await process.ledger.reserve("t4", ONE, entry({0: 6}))

@@ -22,6 +22,7 @@ from tests.fakes.selectors import Selector
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import request
 from tests.unit.controlling import an_owner
+from webhook import refusals as refusals_module
 from webhook.refusals import RefusalReports
 
 FULL = NoFit(Reason.INSUFFICIENT_CAPACITY, "6 GB on one card", 1, can_wait=True)
@@ -176,6 +177,17 @@ async def test_owners_that_cannot_be_read_are_reported_up_to_a_hundred_in_a_name
     await eventually(lambda: bool(refusals(served, "statefulset-chat")))
     await eventually(lambda: refusals(served, "raycluster-made-up-0")["RayCluster.made-up-0"]["uid"] == "uid-again")
     assert len(served.server.objects.select(place_of(paths.model_placements("models")), Selector())) == 101
+
+
+async def test_what_no_longer_counts_is_forgotten_in_every_namespace(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = RefusalReports(served.client, Owners(served.client))
+    assert all(reports._has_room(f"preview-{number}", ray("r", "uid-r")) for number in range(3))
+    assert len(reports._unreadable) == 3
+    monkeypatch.setattr(refusals_module, "_UNREADABLE_S", 0.0)
+    assert reports._has_room("models", ray("r", "uid-r"))
+    assert list(reports._unreadable) == ["models"]
 
 
 async def test_what_the_server_could_not_take_is_written_when_it_is_back(

@@ -41,7 +41,8 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
 
 
 def waker(control: Control, recorder: ControlRecorder | None = None) -> Waker:
-    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW, recorder=recorder)
+    client = control.served.client
+    return Waker(client, control.cluster, control.reports, control.owners, lambda: NOW, recorder=recorder)
 
 
 def ray_waker(control: Control) -> Waker:

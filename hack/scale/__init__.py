@@ -1,0 +1,1 @@
+"""A big cluster on paper, served to the real processes."""

@@ -1,0 +1,215 @@
+"""The webhook's server under clients that are slow, silent or many, over real TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiohttp import web
+
+from controller.authority import Issued, issue, server_names
+from tests.fakes.serving import eventually
+from webhook.connections import Connections, Limits
+from webhook.serving import _load, _new_context, _Pair
+
+HOST = "127.0.0.1"
+REQUEST = b"POST /mutate HTTP/1.1\r\nHost: webhook\r\nContent-Length: 2\r\n\r\n{}"
+HALF_A_HEADER = REQUEST[:40]
+LONG_ANSWER = 32 * 2**20
+
+
+@pytest.fixture(scope="module")
+def issued() -> Issued:
+    return issue(server_names("webhook", "sys", (HOST,)), datetime.now(UTC), timedelta(days=1))
+
+
+@dataclass
+class Site:
+    """A server with two routes: one answers at once, one when `go_on` is set."""
+
+    connections: Connections
+    trusting: ssl.SSLContext
+    port: int = 0
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: int = 0
+    cancelled: int = 0
+    clients: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def mutate(self, request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    async def wait(self, _request: web.Request) -> web.Response:
+        self.waiting += 1
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return web.Response(text="done")
+
+    async def long(self, _request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * LONG_ANSWER)
+
+    async def connect(self, *, tls: bool = True) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(HOST, self.port, ssl=self.trusting if tls else None)
+        self.clients.append(writer)
+        return reader, writer
+
+    async def answers(self) -> bool:
+        """Whether a request on a new connection is answered."""
+        return await is_answered(*await self.connect())
+
+
+async def is_answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes = REQUEST) -> bool:
+    writer.write(request)
+    answer = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(int(answer.lower().partition(b"content-length:")[2].split(b"\r\n")[0]))
+    return answer.startswith(b"HTTP/1.1 200")
+
+
+async def is_ended(reader: asyncio.StreamReader) -> bool:
+    """Waits until the server has ended a connection; the time is for a test that fails."""
+    async with asyncio.timeout(10):
+        try:
+            while await reader.read(2**20):
+                pass
+        except (ConnectionError, ssl.SSLError):
+            pass
+    return True
+
+
+Start = Callable[..., Awaitable[Site]]
+
+
+@pytest.fixture
+async def start(issued: Issued) -> AsyncIterator[Start]:
+    async with AsyncExitStack() as stack:
+
+        async def begin(**limits: float) -> Site:
+            site = Site(Connections(Limits(**limits)), ssl.create_default_context(cadata=issued.authority.decode()))  # type: ignore[arg-type]
+            site.port = await stack.enter_async_context(served(site, issued))
+            stack.callback(hang_up, site)
+            return site
+
+        yield begin
+
+
+def hang_up(site: Site) -> None:
+    for writer in site.clients:
+        writer.transport.abort()
+
+
+@asynccontextmanager
+async def served(site: Site, issued: Issued) -> AsyncIterator[int]:
+    context = _new_context()
+    _load(context, _Pair(issued.certificate, issued.key))
+    app = web.Application()
+    app.router.add_post("/mutate", site.mutate)
+    app.router.add_post("/wait", site.wait)
+    app.router.add_post("/long", site.long)
+    async with site.connections.serving(app, HOST, 0, context, shutdown_s=0.01) as port:
+        yield port
+
+
+async def test_slow_and_silent_connections_keep_no_request_from_being_answered(start: Start) -> None:
+    site = await start(handshake_s=60.0, header_s=60.0)
+    slow = [await site.connect() for _ in range(150)]
+    for _, writer in slow[:100]:
+        writer.write(HALF_A_HEADER)
+    for _ in range(150):
+        await site.connect(tls=False)
+    assert await site.answers()
+    assert len(site.connections) >= 150
+    hang_up(site)
+    await eventually(lambda: len(site.connections) == 0)
+
+
+async def test_a_header_that_does_not_end_ends_the_connection(start: Start) -> None:
+    site = await start(header_s=0.05)
+    reader, writer = await site.connect()
+    writer.write(HALF_A_HEADER)
+    assert await is_ended(reader)
+
+
+async def test_a_header_that_does_not_end_is_noticed_after_many_good_ones(start: Start) -> None:
+    site = await start(header_s=0.05)
+    reader, writer = await site.connect()
+    for _ in range(3):
+        assert await is_answered(reader, writer)
+    writer.write(HALF_A_HEADER)
+    assert await is_ended(reader)
+
+
+async def test_a_handshake_that_does_not_end_ends_the_connection(start: Start) -> None:
+    site = await start(handshake_s=0.05)
+    reader, _ = await site.connect(tls=False)
+    assert await is_ended(reader)
+
+
+async def test_an_answer_that_nobody_reads_ends_the_connection(start: Start) -> None:
+    site = await start(idle_s=0.05, goodbye_s=0.05)
+    _reader, writer = await site.connect()
+    writer.write(REQUEST.replace(b"/mutate", b"/long"))
+    await eventually(lambda: len(site.connections) == 1)
+    await eventually(lambda: len(site.connections) == 0)
+
+
+async def test_a_long_answer_that_is_read_arrives_whole(start: Start) -> None:
+    site = await start()
+    reader, writer = await site.connect()
+    assert await is_answered(reader, writer, REQUEST.replace(b"/mutate", b"/long"))
+
+
+async def test_an_idle_connection_ends(start: Start) -> None:
+    site = await start(idle_s=0.05)
+    reader, writer = await site.connect()
+    assert await is_answered(reader, writer)
+    assert await is_ended(reader)
+
+
+async def test_the_connection_that_is_least_missed_makes_room_for_a_new_one(start: Start) -> None:
+    site = await start(most=3)
+    served_before = await site.connect()
+    assert await is_answered(*served_before)
+    never_used, used_later = await site.connect(), await site.connect()
+    await eventually(lambda: len(site.connections) == 3)
+    newest = await site.connect()
+    assert await is_ended(never_used[0])
+    for each in (served_before, used_later, newest):
+        assert await is_answered(*each)
+    assert site.connections.turned_away == 1
+
+
+async def test_reviews_under_way_are_not_ended_by_new_connections(start: Start) -> None:
+    site = await start(most=2)
+    under_way = [await site.connect() for _ in range(2)]
+    requests = [asyncio.create_task(is_answered(*each, REQUEST.replace(b"/mutate", b"/wait"))) for each in under_way]
+    await eventually(lambda: site.waiting == 2)
+    newest, _ = await site.connect()
+    assert await is_ended(newest)
+    site.go_on.set()
+    assert all(await asyncio.gather(*requests))
+
+
+async def test_a_review_whose_client_is_gone_is_cancelled(start: Start) -> None:
+    site = await start()
+    _, writer = await site.connect()
+    writer.write(REQUEST.replace(b"/mutate", b"/wait"))
+    await eventually(lambda: site.waiting == 1)
+    writer.transport.abort()
+    await eventually(lambda: site.cancelled == 1)
+    assert await site.answers()
+
+
+async def test_tls_1_1_is_not_spoken(start: Start) -> None:
+    site = await start()
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        site.trusting.minimum_version = site.trusting.maximum_version = ssl.TLSVersion.TLSv1_1
+    site.trusting.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with pytest.raises((ssl.SSLError, ConnectionResetError)):
+        await site.connect()

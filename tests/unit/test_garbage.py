@@ -1,0 +1,46 @@
+"""When Python looks for garbage."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from shared.obs.garbage import keep_what_is_there, look_seldom
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    threshold = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*threshold)
+
+
+class Knot:
+    """Refers to itself, so that only a collection can end it."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_it_is_looked_for_seldom_but_not_never_at_the_start() -> None:
+    usual = gc.get_threshold()[0]
+    look_seldom()
+    assert usual < gc.get_threshold()[0] <= 1_000_000
+    assert gc.isenabled()
+
+
+def test_what_is_there_is_not_looked_through_again() -> None:
+    usual = gc.get_threshold()
+    look_seldom()
+    before, kept = weakref.ref(Knot()), Knot()
+    seen = weakref.ref(kept)
+    keep_what_is_there()
+    assert before() is None
+    del kept
+    gc.collect()
+    assert seen() is not None
+    assert gc.get_threshold() == usual

@@ -1,0 +1,174 @@
+"""The connections of the webhook's server: how many there may be, and how long a client may take over each step.
+
+aiohttp bounds the size of headers and ends connections that stay idle, also those on which an answer waits to be read.
+Bounded here is what it leaves open: a TLS handshake, a header that trickles in, and the number of connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+_BACKLOG: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many connections there may be, and the longest times in seconds.
+
+    An API server opens a connection for each review that it has under way and keeps idle ones for 90 s. It has to be
+    the one that ends them, since a review that meets a closing connection fails. `most` leaves room below the 1,024
+    open files that a process gets at least.
+    """
+
+    most: int = 800
+    handshake_s: float = 5.0
+    header_s: float = 5.0
+    idle_s: float = 120.0
+    goodbye_s: float = 2.0
+    """How long an answer may wait to be read when its connection is to end."""
+    rest_s: float = 2.0
+    """How long the rest of a body is read and dropped after an answer that did not need it."""
+
+
+class Connections:
+    """The connections that are open. Beyond `limits.most` one is ended that no review is under way on.
+
+    `turned_away` counts those.
+    """
+
+    def __init__(self, limits: Limits = Limits()) -> None:
+        self.limits = limits
+        self.turned_away = 0
+        self._open: dict[web.RequestHandler, _Connection] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @asynccontextmanager
+    async def serving(
+        self, app: web.Application, host: str, port: int, context: ssl.SSLContext, *, shutdown_s: float
+    ) -> AsyncIterator[int]:
+        """Serves `app` while the context lasts, and gives the port.
+
+        A client that is gone has its review cancelled, so that nobody's reviews take no room. What was being written
+        of it then may have been: it is unconfirmed, as after a time-out.
+        """
+        app.middlewares.append(self._watch)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=shutdown_s,
+            keepalive_timeout=self.limits.idle_s,
+            lingering_time=self.limits.rest_s,
+        )
+        await runner.setup()
+        try:
+            listener = await asyncio.get_running_loop().create_server(
+                lambda: _Connection(self, cast("web.Server", runner.server)()),
+                host,
+                port,
+                ssl=context,
+                backlog=_BACKLOG,
+                ssl_handshake_timeout=self.limits.handshake_s,
+                ssl_shutdown_timeout=self.limits.goodbye_s,
+            )
+            try:
+                yield listener.sockets[0].getsockname()[1]
+            finally:
+                listener.close()
+        finally:
+            await runner.cleanup()
+
+    def joined(self, connection: _Connection) -> None:
+        """Takes a new connection in; the one that is least missed makes room for it."""
+        self._open[connection.handler] = connection
+        if len(self._open) > self.limits.most:
+            idle = (each for each in self._open.values() if not each.busy)
+            least_missed = min(idle, key=lambda each: (each.served, each.since))
+            self.turned_away += 1
+            self.left(least_missed)
+            least_missed.abort()
+
+    def left(self, connection: _Connection) -> None:
+        """Forgets a connection, if it is still known."""
+        self._open.pop(connection.handler, None)
+
+    @web.middleware
+    async def _watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = self._open.get(request.protocol)
+        if connection is None:
+            return await handler(request)
+        connection.began()
+        try:
+            return await handler(request)
+        finally:
+            connection.ended()
+
+
+class _Connection(asyncio.Protocol):
+    """Passes everything on to aiohttp's `handler`, and ends the connection when a header takes too long.
+
+    `busy` while a request is handled, which has a deadline of its own; `since` is when the last one ended.
+    """
+
+    def __init__(self, all_of_them: Connections, handler: web.RequestHandler) -> None:
+        self.handler = handler
+        self.busy = False
+        self.served = False
+        self._loop = asyncio.get_running_loop()
+        self.since = self._loop.time()
+        self._all = all_of_them
+        self._transport: asyncio.Transport | None = None
+        self._header: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.handler.connection_made(transport)
+        self._all.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.busy and self._header is None:
+            self._header = self._loop.call_later(self._all.limits.header_s, self.abort)
+        self.handler.data_received(data)
+
+    def eof_received(self) -> Any:
+        return self.handler.eof_received()
+
+    def pause_writing(self) -> None:
+        self.handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.handler.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._has_header()
+        self._all.left(self)
+        self.handler.connection_lost(error)
+
+    def began(self) -> None:
+        """A request has arrived, up to its body."""
+        self._has_header()
+        self.busy = True
+
+    def ended(self) -> None:
+        """The request has an answer."""
+        self.busy, self.served, self.since = False, True, self._loop.time()
+
+    def abort(self) -> None:
+        """Ends the connection without a word."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _has_header(self) -> None:
+        if self._header is not None:
+            self._header.cancel()
+            self._header = None
