@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from controller.certificates import Certificates
+from controller.crash_logs import CrashLogs
 from controller.events import Events
 from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
@@ -20,6 +21,7 @@ from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.credentials import NoClusterError
 from shared.kube.elector import Elector
+from shared.kube.fates import Fates
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
 from shared.kube.watches import Watches
@@ -48,7 +50,8 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
     certificates = Certificates(client, settings, now=_now)
     async with asyncio.TaskGroup() as group:
         cluster = Cluster()
-        watches = Watches(client, cluster, exclusive=common.exclusive)
+        fates = Fates()
+        watches = Watches(client, cluster, exclusive=common.exclusive, fates=fates)
         reports = Reports(client)
         owners = Owners(client, common.owner_kinds)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
@@ -65,7 +68,9 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 await reports.listed()
                 term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
-                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
+                term.create_task(Placements(client, cluster, fates, reports, owners, Events(client, _now), _now).run())
+                if settings.read_logs:
+                    term.create_task(CrashLogs(client, fates).run())
                 term.create_task(Waker(client, cluster, reports, owners, _now).run())
 
         def unready() -> Iterator[str]:

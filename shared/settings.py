@@ -58,6 +58,8 @@ class ControllerSettings:
     extra_sans: tuple[str, ...] = field(default=())
     unconfirmed_ttl_s: float = 20.0
     certificate_days: float = 90.0
+    read_logs: bool = False
+    """Whether the logs of crashed containers may be read, to find out whether memory was short."""
 
 
 def webhook_settings(env: Mapping[str, str]) -> WebhookSettings:
@@ -84,6 +86,7 @@ def controller_settings(env: Mapping[str, str]) -> ControllerSettings:
         extra_sans=tuple(name.strip() for name in env.get("PLACEMENT_EXTRA_SANS", "").split(",") if name.strip()),
         unconfirmed_ttl_s=_seconds(env, "PLACEMENT_UNCONFIRMED_TTL_SECONDS", defaults.unconfirmed_ttl_s),
         certificate_days=_seconds(env, "PLACEMENT_CERTIFICATE_DAYS", defaults.certificate_days),
+        read_logs=_flag(env, "PLACEMENT_READ_LOGS"),
     )
 
 

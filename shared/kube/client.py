@@ -84,6 +84,10 @@ class KubeClient:
         """The object at `path`."""
         return await self._call("GET", path, params, timeout_s=timeout_s)
 
+    async def text(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> str:
+        """What is at `path` as text, such as a log. How long it is is for `params` to say."""
+        return (await self._answer("GET", path, params, timeout_s=timeout_s)).decode(errors="replace")
+
     async def create(
         self, path: str, body: Json, params: Params | None = None, *, timeout_s: float | None = None
     ) -> Json:
@@ -212,13 +216,25 @@ class KubeClient:
         *,
         timeout_s: float | None,
     ) -> Json:
+        return json_object(await self._answer(method, path, params, body, content_type, timeout_s=timeout_s))
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        params: Params | None,
+        body: object = None,
+        content_type: str = _JSON,
+        *,
+        timeout_s: float | None,
+    ) -> bytes:
         with _as_api_errors(method, path):
             async with (
                 self._deadline(timeout_s),
                 await self._send(method, path, params, body, content_type, None) as response,
             ):
                 await self._raise_for_status(response)
-                return json_object(await response.read())
+                return await response.read()
 
     def _deadline(self, timeout_s: float | None) -> asyncio.Timeout:
         return asyncio.timeout(self._timeout_s if timeout_s is None else timeout_s)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from shared.core.nodes import NodeFacts, node_facts
+from shared.core.pod_fate import PodFate, pod_fate
 from shared.core.pods import PodFacts, interned, pod_facts
 from shared.core.volume_facts import claim_facts, storage_class_facts, volume_facts
 from shared.kube import paths
 from shared.kube.client import Json, KubeClient
 from shared.kube.cluster import Cluster
+from shared.kube.fates import Fates
 from shared.kube.gpunodes import GpuNode, gpu_node
 from shared.kube.quotas import limited_resources
 from shared.kube.reflector import Pace, Reflector
@@ -32,6 +34,7 @@ class SeenPod:
 
     uid: str
     facts: PodFacts | None
+    fate: PodFate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,21 @@ class _Namespace:
 
 
 class _Pods:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, fates: Fates | None) -> None:
         self._cluster = cluster
+        self._fates = fates
 
     def upserted(self, _key: str, new: SeenPod, _old: SeenPod | None) -> None:
+        if self._fates is not None:
+            self._fates.seen(new.uid, new.fate)
         if new.facts is not None:
             self._cluster.pod_upserted(new.facts)
         else:
             self._cluster.pod_deleted(new.uid)
 
     def deleted(self, _key: str, old: SeenPod) -> None:
+        if self._fates is not None:
+            self._fates.gone(old.uid)
         self._cluster.pod_deleted(old.uid)
 
     def synced(self) -> None:
@@ -117,9 +125,17 @@ class _Feed(Generic[T]):
 
 
 class Watches:
-    """Runs the reflectors that feed `cluster`."""
+    """Runs the reflectors that feed `cluster`, and `fates` where somebody tells of them."""
 
-    def __init__(self, client: KubeClient, cluster: Cluster, *, exclusive: bool, pace: Pace = Pace()) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        *,
+        exclusive: bool,
+        fates: Fates | None = None,
+        pace: Pace = Pace(),
+    ) -> None:
         storage, quotas = cluster.storage, cluster.quotas
 
         def besides(path: str, project: Callable[[Json], T], feed: _Feed[T]) -> Reflector[T]:
@@ -139,7 +155,9 @@ class Watches:
                 pace=pace,
             ),
             Reflector(client, paths.namespaces(), _namespace, _Namespaces(cluster), pace=pace),
-            Reflector(client, paths.pods(), _seen_pod, _Pods(cluster), pace=pace),
+            Reflector(
+                client, paths.pods(), _seen_pod if fates is None else _told_pod, _Pods(cluster, fates), pace=pace
+            ),
         )
 
     async def run(self) -> None:
@@ -167,6 +185,10 @@ class Watches:
 
 def _seen_pod(raw: Mapping[str, Any]) -> SeenPod:
     return SeenPod(raw["metadata"]["uid"], pod_facts(raw))
+
+
+def _told_pod(raw: Mapping[str, Any]) -> SeenPod:
+    return SeenPod(raw["metadata"]["uid"], pod_facts(raw), pod_fate(raw))
 
 
 def _namespace(raw: Mapping[str, Any]) -> _Namespace:

@@ -24,6 +24,7 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert controller.service == "placement-operator-webhook"
     assert controller.extra_sans == ()
     assert controller.unconfirmed_ttl_s == 20.0
+    assert not controller.read_logs
 
 
 def test_an_empty_variable_is_as_good_as_none() -> None:
@@ -38,6 +39,7 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_RUNTIME_CLASS",
             "PLACEMENT_EXTRA_SANS",
             "PLACEMENT_UNCONFIRMED_TTL_SECONDS",
+            "PLACEMENT_READ_LOGS",
         ),
         "",
     )
@@ -55,6 +57,7 @@ def test_everything_can_be_set() -> None:
         "PLACEMENT_EXTRA_SANS": " webhook.example.org, 192.0.2.7 ,",
         "PLACEMENT_UNCONFIRMED_TTL_SECONDS": "0.5",
         "PLACEMENT_CERTIFICATE_DAYS": "30",
+        "PLACEMENT_READ_LOGS": "true",
         "PLACEMENT_LEASE": "lease",
         "PLACEMENT_OWNER_KINDS": "ray.io/v1/RayCluster=rayclusters, x.kubeflow.org/v1beta1/MPIJob=mpijobs,",
     }
@@ -63,6 +66,7 @@ def test_everything_can_be_set() -> None:
     assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("127.0.0.1", 65535, "nvidia")
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
+    assert controller.read_logs
     assert controller.lease == "lease"
     assert webhook.common.owner_kinds == {
         ("ray.io/v1", "RayCluster"): "rayclusters",

@@ -13,6 +13,7 @@ import pytest
 from shared.api import names
 from shared.kube import paths
 from shared.kube.cluster import Cluster
+from shared.kube.fates import Fates
 from shared.kube.watches import FRESH_S, Watches
 from tests.builders import a_node, a_pod
 from tests.fakes import faults
@@ -160,3 +161,23 @@ async def test_collections_that_are_not_listed_or_silent_for_long_are_named(serv
         late = list(followed.behind(time.monotonic() + FRESH_S + 1))
         assert len(late) == 8
         assert late[0].startswith(f"{paths.storage_classes()} was last heard ")
+
+
+async def test_the_fates_of_pods_are_kept_for_whoever_asks_for_them(served: Served) -> None:
+    populate(served)
+    fates = Fates()
+    watches = Watches(served.client, Cluster(), exclusive=False, fates=fates)
+    running = asyncio.create_task(watches.run())
+    try:
+        await watches.synced()
+        assert list(fates.all()) == []
+        path = paths.pods("models", "pod")
+        await served.client.merge_patch(paths.status_of(path), {"status": {"phase": "Failed"}})
+        await eventually(lambda: [fate.name for fate in fates.all()] == ["pod"])
+        (fate,) = fates.all()
+        await served.client.delete(path)
+        await eventually(lambda: list(fates.all()) == [])
+        assert fates.last_of(fate.key) == fate
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
