@@ -11,6 +11,8 @@ from shared.core.pods import PodFacts
 from shared.core.units import Units, describe_units
 
 NO_FIT_ERROR: Final = "NoFitError"
+_OUT_OF: Final = {"OOM": "out_of_memory", "OOMKilled": "out_of_node_memory"}
+"""The reason by the code of a death for lack of memory."""
 MOST_PLACEMENTS: Final = 20
 _SHOWN_PLACES: Final = 3
 _LONGEST_WHERE: Final = 256
@@ -52,12 +54,9 @@ def placement_status(
         phase = "Running"
     else:
         phase = "Placed"
-    code, message = _error(newest, trouble)
     return {
         "phase": phase,
-        "reason": newest["reason"] if newest else None,
-        "lastErrorCode": code,
-        "lastErrorMessage": message,
+        **_error(newest, trouble),
         "wanted": wanted,
         "placed": len(placed),
         "where": _where(placed) or None,
@@ -68,13 +67,15 @@ def placement_status(
     }
 
 
-def _error(newest: Mapping[str, Any] | None, trouble: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
-    """Code and message of the error that is shown: a pod without a place stands before one that died."""
+def _error(newest: Mapping[str, Any] | None, trouble: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """The error that is shown: a pod without a place stands before one that died."""
     if newest is not None:
-        return NO_FIT_ERROR, newest["message"]
-    if trouble is not None:
-        return trouble["code"], trouble["message"]
-    return None, None
+        code, reason, message = NO_FIT_ERROR, newest["reason"], newest["message"]
+    elif trouble is not None:
+        code, reason, message = trouble["code"], _OUT_OF[trouble["code"]], trouble["message"]
+    else:
+        code, reason, message = None, None, None
+    return {"reason": reason, "lastErrorCode": code, "lastErrorMessage": message}
 
 
 def card_words(holder: Holder) -> str:

@@ -25,7 +25,7 @@ def test_kubectl_waits_for_each_condition(cluster: AnyCluster, pool: MakePool, n
     for wish in ("condition=Waiting", "condition=Running=false", "jsonpath={.status.lastErrorCode}=NoFitError"):
         _wait(cluster, namespace, wish)
     columns = _columns(cluster, namespace)
-    assert (columns["PHASE"], columns["WAITING"], columns["ERROR"]) == ("Failed", "True", "NoFitError")
+    assert (columns["PHASE"], columns["WAITING"], columns["REASON"]) == ("Failed", "True", "insufficient_capacity")
     namespace.delete("Pod", "holder")
     for wish in (
         "condition=Placed",
@@ -52,6 +52,8 @@ def test_a_model_that_runs_out_of_memory_is_explained(
     assert status["lastErrorMessage"].startswith(said)
     assert "Raise kamiwaza.ai/vram-gb (to 8, say)" in status["lastErrorMessage"]
     _wait(cluster, namespace, "condition=Running=false")
+    columns = _columns(cluster, namespace)
+    assert (columns["PHASE"], columns["REASON"]) == ("Placed", "out_of_memory")
 
     def told() -> list[int]:
         return [event["count"] for event in namespace.events("Deployment", "chat") if event["reason"] == "OOM"]

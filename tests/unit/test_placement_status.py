@@ -34,10 +34,15 @@ TROUBLE = {"code": "OOM", "message": "container server of pod chat-1 ran out of 
 def test_a_death_for_lack_of_memory_is_the_error_unless_a_pod_has_no_place() -> None:
     shown = placement_status([pod()], {}, 1, {}, NOW, trouble=TROUBLE)
     assert (shown["lastErrorCode"], shown["lastErrorMessage"]) == ("OOM", TROUBLE["message"])
-    assert (shown["phase"], shown["reason"], shown["outOfMemory"]) == ("Running", None, TROUBLE)
+    assert (shown["phase"], shown["reason"], shown["outOfMemory"]) == ("Running", "out_of_memory", TROUBLE)
     shown = placement_status([pod()], {"a": refusal()}, 2, {}, NOW, trouble=TROUBLE)
     assert (shown["lastErrorCode"], shown["lastErrorMessage"]) == ("NoFitError", "no room")
     assert shown["outOfMemory"] == TROUBLE
+
+
+def test_lack_of_the_nodes_memory_has_a_reason_of_its_own() -> None:
+    shown = placement_status([pod()], {}, 1, {}, NOW, trouble={**TROUBLE, "code": "OOMKilled"})
+    assert (shown["lastErrorCode"], shown["reason"]) == ("OOMKilled", "out_of_node_memory")
 
 
 def test_a_pod_whose_container_died_and_does_not_run_again_yet_does_not_run() -> None:

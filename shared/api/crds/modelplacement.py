@@ -142,7 +142,7 @@ class ModelPlacementStatus(CrdModel):
     phase: Phase | None = None
     """`Placed`: every wanted pod has its cards. `Running`: and runs. `Failed`: at least one was refused."""
     reason: ReasonCode | None = None
-    """The reason code of the newest refusal that still stands."""
+    """Of the newest refusal that still stands, else `out_of_memory` (a card's) or `out_of_node_memory`."""
     last_error_code: LastErrorCode | None = None
     """`NoFitError`: a pod found no place. `OOM`: a container ran out of GPU memory. `OOMKilled`: of the node's own."""
     last_error_message: Message | None = None
