@@ -21,8 +21,8 @@ log = get_logger(__name__)
 _HASH: Final = 16
 _LONGEST_PREFIX: Final = 200
 _BURST: Final = 25
-_REFILL_S: Final = 60.0
-"""An object gets this many events at once and after that one in this time, as from Kubernetes' own components."""
+_REFILL_S: Final = 10.0
+"""An object gets this many events at once and after that one in this time, which is how often it is refused at most."""
 _REMEMBERED: Final = 4096
 
 

@@ -16,6 +16,7 @@ from shared.core.pods import PodFacts
 CODES: Final = {Memory.CARD: "OOM", Memory.NODE: "OOMKilled"}
 """The `lastErrorCode` by what ran short. The second is Kubernetes' own word."""
 
+_LONGEST: Final = 1024
 _CALM: Final = timedelta(minutes=10)
 """How long a pod has to run before its predecessor's death is over: models take minutes to load before they fail."""
 
@@ -62,13 +63,14 @@ def _is_over(
 def _troubles(fate: PodFate) -> Iterator[dict[str, Any]]:
     for crash in fate.crashes:
         if crash.shortage is not None:
+            message = _message(f"container {crash.container} of pod {fate.name}", crash.place, crash.shortage)
             yield {
                 "pod": fate.name,
                 "uid": fate.key,
                 "container": crash.container,
                 "at": crash.at,
                 "code": CODES[crash.shortage.memory],
-                "message": _message(f"container {crash.container} of pod {fate.name}", crash.place, crash.shortage),
+                "message": message[:_LONGEST],
             }
 
 

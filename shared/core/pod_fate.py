@@ -58,6 +58,7 @@ class Crash:
     container: str
     place: Place
     at: str
+    """When; where the kubelet lost track of it, when the pod was created."""
     restarted: bool
     """Whether another instance has begun since, or is about to."""
     running_since: str
@@ -124,15 +125,15 @@ def pod_fate(raw: Raw) -> PodFate | None:
     if phase not in _OVER and disruption is None and not deaths:
         return None
     node = spec.get("nodeName") or pinned_node(spec)
+    created = str(metadata.get("creationTimestamp") or "")
     try:
         place = _place(node or "", pod_requests(spec, status))
-        crashes = tuple(_crashes(spec, place.node, deaths))
+        crashes = tuple(_crashes(spec, place.node, deaths, created))
     except QuantityError:
         return None
     is_ours = place.shares or (names.RESERVATION in (metadata.get("labels") or _NOTHING) and place.units)
     if not node or not is_ours or (not crashes and disruption is None and phase not in _OVER):
         return None
-    created = str(metadata.get("creationTimestamp") or "")
     return PodFate(
         key=str(metadata["uid"]),
         namespace=str(metadata.get("namespace") or ""),
@@ -165,7 +166,7 @@ def _deaths(status: Raw) -> Iterator[tuple[Raw, Raw, bool]]:
             yield each, ended, True
 
 
-def _crashes(spec: Raw, node: str, deaths: list[tuple[Raw, Raw, bool]]) -> Iterator[Crash]:
+def _crashes(spec: Raw, node: str, deaths: list[tuple[Raw, Raw, bool]], created: str) -> Iterator[Crash]:
     places = {
         container["name"]: _place(node, pod_requests({"containers": [container]}))
         for container in (*spec["containers"], *filter(is_sidecar, spec.get("initContainers") or ()))
@@ -177,7 +178,7 @@ def _crashes(spec: Raw, node: str, deaths: list[tuple[Raw, Raw, bool]]) -> Itera
             yield Crash(
                 container=str(status["name"]),
                 place=place,
-                at=str(ended.get("finishedAt") or ""),
+                at=str(ended.get("finishedAt") or created),
                 restarted=restarted,
                 running_since=str(running.get("startedAt") or ""),
                 ready=bool(status.get("ready")),

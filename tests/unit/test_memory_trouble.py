@@ -87,6 +87,11 @@ def test_it_says_who_ran_out_of_what_and_what_helps(place: Place, shortage: Shor
     }
 
 
+def test_it_stays_within_what_the_status_may_hold_whatever_things_are_called() -> None:
+    shares = tuple((index, index + 1) for index in range(64))
+    assert len(told(a_crash(place=Place("n" * 253, shares, ())))["message"]) == 1024
+
+
 def test_a_crash_of_another_cause_is_none() -> None:
     assert trouble(a_crash(None)) is None
 

@@ -167,6 +167,11 @@ def test_what_came_after_a_crash(
     assert found.is_down == is_down
 
 
+def test_a_crash_of_which_nobody_knows_the_time_has_that_of_the_pod() -> None:
+    (crash,) = told(placed(), dead(finishedAt=None, reason="ContainerStatusUnknown")).crashes
+    assert crash.at == "2026-11-30T09:30:00Z"
+
+
 @pytest.mark.parametrize(
     ("ended", "shortage"),
     [
