@@ -55,6 +55,7 @@ def evicted(status: str = "True") -> dict[str, Any]:
     "pod",
     [
         pytest.param(placed(), id="runs"),
+        pytest.param(placed().status(containerStatuses=[{"name": "main", "state": {"running": {}}}]), id="never-died"),
         pytest.param(
             placed().status(containerStatuses=[restarted(running=True, exitCode=0)]), id="ended-well-and-runs"
         ),
