@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from controller.certificates import Certificates
 from controller.control_recorder import ControlRecorder
+from controller.crash_logs import CrashLogs
 from controller.events import Events
 from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
@@ -24,6 +25,7 @@ from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.credentials import NoClusterError
 from shared.kube.elector import Elector
+from shared.kube.fates import Fates
 from shared.kube.ledger import Ledger
 from shared.kube.owners import Owners
 from shared.kube.watch_health import watch_checks, watch_families
@@ -58,7 +60,8 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
     certificates = Certificates(client, settings, now=_now, queues=queues)
     async with asyncio.TaskGroup() as group:
         cluster = Cluster()
-        watches = Watches(client, cluster, exclusive=common.exclusive)
+        fates = Fates()
+        watches = Watches(client, cluster, exclusive=common.exclusive, fates=fates)
         reports = Reports(client)
         owners = Owners(client, common.owner_kinds)
         events = Events(client, _now)
@@ -81,7 +84,9 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 )
                 term.create_task(keeper.run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive, queues=queues).run())
-                term.create_task(Placements(client, cluster, reports, owners, events, _now, queues).run())
+                term.create_task(Placements(client, cluster, fates, reports, owners, events, _now, queues).run())
+                if settings.read_logs:
+                    term.create_task(CrashLogs(client, fates).run())
                 term.create_task(Waker(client, cluster, reports, owners, _now, settings.wake_kinds, recorder).run())
                 term.create_task(Rejected(client, cluster, owners, events).run())
                 stuck = Stuck(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
@@ -13,9 +14,16 @@ from shared.core.owners import OwnerRef
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.errors import AlreadyExists, NotFound
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
 
 _HASH: Final = 16
 _LONGEST_PREFIX: Final = 200
+_BURST: Final = 25
+_REFILL_S: Final = 10.0
+"""An object gets this many events at once and after that one in this time, which is how often it is refused at most."""
+_REMEMBERED: Final = 4096
 
 
 class EventType(StrEnum):
@@ -31,12 +39,17 @@ class Events:
     def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
         self._client = client
         self._now = now
+        self._levels: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
 
     async def emit(self, namespace: str, about: OwnerRef, kind: EventType, reason: str, message: str) -> None:
-        """Records an event about an object. Raises `ApiError`.
+        """Records an event about an object, unless that has had too many of late. Raises `ApiError`.
 
-        The name is made of what the event says, so an equal one finds the first and raises its count.
+        The name is made of what the event says, so an equal one finds the first and raises its count, whichever
+        controller wrote that.
         """
+        if not self._may_tell(about.uid):
+            log.debug("event held back", namespace=namespace, kind=about.kind, name=about.name, reason=reason)
+            return
         digest = hashlib.sha256("\n".join([about.uid, kind, reason, message]).encode()).hexdigest()[:_HASH]
         name = f"{about.name[:_LONGEST_PREFIX].rstrip('.-')}.{digest}"
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -63,6 +76,16 @@ class Events:
             await self._client.create(paths.events(namespace), body)
         except AlreadyExists:
             await self._count(namespace, name, now, body)
+
+    def _may_tell(self, uid: str) -> bool:
+        now = self._now()
+        level, since = self._levels.pop(uid, (0.0, now))
+        level = max(0.0, level - max(0.0, (now - since).total_seconds()) / _REFILL_S)
+        may = level + 1 <= _BURST
+        self._levels[uid] = (level + may, now)
+        if len(self._levels) > _REMEMBERED:
+            self._levels.popitem(last=False)
+        return may
 
     async def _count(self, namespace: str, name: str, now: str, body: dict[str, Any]) -> None:
         path = paths.events(namespace, name)

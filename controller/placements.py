@@ -9,10 +9,13 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from controller.events import Events, EventType
+from controller.memory_trouble import memory_trouble
+from controller.placement_history import placement_history
 from controller.placement_status import MOST_PLACEMENTS, card_phrase, placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
 from shared.core.owners import OwnerRef
+from shared.core.pod_fate import PodFate
 from shared.core.pods import PodFacts
 from shared.core.wanted import wanted_pods
 from shared.kube import paths
@@ -20,6 +23,7 @@ from shared.kube.backoff import jittered
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from shared.kube.fates import Fates
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
 from shared.kube.workqueue import WorkQueue
@@ -29,9 +33,9 @@ from shared.obs.recorders import QueueRecorder
 log = get_logger(__name__)
 
 _WORKERS: Final = 8
-_REFUSED_PERIOD_S: Final = 30.0
+_TROUBLED_PERIOD_S: Final = 30.0
 _PERIOD_S: Final = 600.0
-"""How often a workload is looked at unasked: nothing tells of an owner that was scaled. With a refusal it matters soon;
+"""How often a workload is looked at unasked: nothing tells of an owner that was scaled. With an error it matters soon;
 of ten thousand others each look is a live read.
 """
 _SETTLE_S: Final = 0.2
@@ -48,6 +52,7 @@ class Placements:
         self,
         client: KubeClient,
         cluster: Cluster,
+        fates: Fates,
         reports: Reports,
         owners: Owners,
         events: Events,
@@ -56,6 +61,7 @@ class Placements:
     ) -> None:
         self._client = client
         self._cluster = cluster
+        self._fates = fates
         self._reports = reports
         self._owners = owners
         self._events = events
@@ -68,10 +74,16 @@ class Placements:
 
     async def run(self) -> None:
         """Reports every workload now, on each change and on a period, until cancelled."""
-        ends = [self._cluster.on_pod_change(self._pod_changed), self._reports.on_change(self._report_changed)]
+        ends = [
+            self._cluster.on_pod_change(self._pod_changed),
+            self._fates.on_change(self._pod_changed),
+            self._reports.on_change(self._report_changed),
+        ]
         try:
             for pod in self._cluster.placed_pods():
                 self._arrivals.add(pod.key)
+            for fate in self._fates.all():
+                self._arrivals.add(fate.key)
             for report in self._reports.all():
                 self._queue.add((report.namespace, report.workload))
             async with asyncio.TaskGroup() as group:
@@ -82,11 +94,15 @@ class Placements:
                 end()
 
     def _pod_changed(self, key: str) -> None:
-        pod = self._cluster.pod(key)
-        if pod is not None and pod.is_placed:
+        if self._member(key) is not None:
             self._arrivals.add(key)
             return
         self._leave(key)
+
+    def _member(self, key: str) -> PodFacts | PodFate | None:
+        """A pod that a workload counts: a placed one, or one of which there is something else to tell."""
+        pod = self._cluster.pod(key)
+        return pod if pod is not None and pod.is_placed else self._fates.of(key)
 
     def _leave(self, key: str) -> None:
         """Takes a pod off the workload that it counted for, if any."""
@@ -100,14 +116,14 @@ class Placements:
 
     async def _assign(self, key: str) -> None:
         """Finds the workload of a pod, by live reads of its owners where they are not remembered."""
-        pod = self._cluster.pod(key)
+        pod = self._member(key)
         if pod is None:
             return
         if pod.owner is None:
             top = OwnerRef("v1", "Pod", pod.name, pod.key)
         else:
             top = await self._owners.top(pod.namespace, pod.owner)
-            if self._cluster.pod(key) is None:
+            if self._member(key) is None:
                 return
         workload = (pod.namespace, top)
         if self._workload_of.get(key, workload) != workload:
@@ -126,7 +142,10 @@ class Placements:
         namespace, top = workload
         report = self._reports.of(namespace, top)
         ours = report if report is not None and report.workload.uid == top.uid else None
-        pods = [pod for key in self._pods_of.get(workload, ()) if (pod := self._cluster.pod(key)) is not None]
+        old = ours.status if ours is not None else {}
+        members = self._members(workload, old)
+        pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
+        fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
         owner = await self._owners.read(namespace, top)
         gone = owner is None and await self._owners.is_gone(namespace, top)
         refusals = ours.refusals if ours is not None and not gone else {}
@@ -136,7 +155,7 @@ class Placements:
             for key, refusal in refusals.items()
             if await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
         }
-        if gone or (owner is None and not pods and not standing):
+        if gone or (owner is None and not pods and not fates and not standing):
             self._told.pop(top.uid, None)
             await self._delete(ours)
             return
@@ -145,22 +164,40 @@ class Placements:
             self._queue.add((namespace, report.workload))
             self._queue.add_after(workload, _SETTLE_S)
             return
-        old = ours.status if ours is not None else {}
         wanted = wanted_pods(owner) if owner is not None else None
         if wanted is None:
             wanted = len(pods) + len(standing)
-        status = placement_status(pods, standing, wanted, old, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        over = (fate for fate in fates if fate.is_over)
+        history = placement_history(old, over, self._exists, self._fates.last_of, time)
+        trouble = memory_trouble(old, pods, fates, history, now)
+        down = {fate.key for fate in fates if fate.is_down}
+        status = placement_status(pods, standing, wanted, old, time, down=down, trouble=trouble)
+        status["history"] = history
         for key in refusals.keys() - standing.keys():
             status.setdefault("refusals", {})[key] = None
-        self._queue.add_after(workload, _REFUSED_PERIOD_S if standing else jittered(_PERIOD_S, 0.5, 1.5))
+        self._queue.add_after(workload, _TROUBLED_PERIOD_S if standing or trouble else jittered(_PERIOD_S, 0.5, 1.5))
         try:
             if _differs(old, status):
                 await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)
-            await self._tell(namespace, top, pods, standing, old)
+            await self._tell(namespace, top, pods, standing, trouble, old)
         except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
             # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
             log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)
-            self._queue.add_after(workload, _REFUSED_PERIOD_S)
+            self._queue.add_after(workload, _TROUBLED_PERIOD_S)
+
+    def _members(self, workload: Workload, old: Mapping[str, Any]) -> set[str]:
+        """The uids of a workload's pods: those found so far, and those that its status shows, which a controller that
+        has just begun may not have found yet.
+        """
+        shown = (str(placement.get("uid")) for placement in old.get("placements") or ())
+        return self._pods_of.get(workload, set()) | {
+            key for key in shown if self._workload_of.get(key, workload) == workload
+        }
+
+    def _exists(self, key: str) -> bool:
+        """Whether a pod still takes what it was given."""
+        return self._cluster.pod(key) is not None
 
     async def _delete(self, report: Report | None) -> None:
         """Deletes the object of a workload of which nothing is left to say.
@@ -180,14 +217,17 @@ class Placements:
         top: OwnerRef,
         pods: Iterable[PodFacts],
         standing: Mapping[str, Mapping[str, Any]],
+        trouble: Mapping[str, Any] | None,
         old: Mapping[str, Any],
     ) -> None:
-        known = {placement.get("pod") for placement in old.get("placements") or ()}
+        known = {placement.get("uid") for placement in old.get("placements") or ()}
         if len(known) < MOST_PLACEMENTS:
             for pod in sorted(pods, key=lambda pod: pod.name):
-                if pod.is_placed and pod.name not in known:
+                if pod.is_placed and pod.key not in known:
                     message = f"pod {pod.name} is placed on {card_phrase(pod)}"
                     await self._events.emit(namespace, top, EventType.NORMAL, "Placed", message)
+        if trouble is not None and trouble != old.get("outOfMemory"):
+            await self._events.emit(namespace, top, EventType.WARNING, trouble["code"], trouble["message"])
         told = self._told.pop(top.uid, {})
         if standing:
             self._told[top.uid] = now_told = {key: state for key, state in told.items() if key in standing}

@@ -62,6 +62,8 @@ class ControllerSettings:
     replace_stuck: bool = True
     wake_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Those of `owner_kinds` that may be touched as well."""
+    read_logs: bool = False
+    """Whether the logs of crashed containers may be read, to find out whether memory was short."""
 
 
 def webhook_settings(env: Mapping[str, str]) -> WebhookSettings:
@@ -91,6 +93,7 @@ def controller_settings(env: Mapping[str, str]) -> ControllerSettings:
         stuck_after_s=_seconds(env, "PLACEMENT_STUCK_AFTER_SECONDS", defaults.stuck_after_s),
         replace_stuck=_flag(env, "PLACEMENT_REPLACE_STUCK", "true"),
         wake_kinds=_owner_kinds(env, "PLACEMENT_WAKE_KINDS"),
+        read_logs=_flag(env, "PLACEMENT_READ_LOGS"),
     )
 
 

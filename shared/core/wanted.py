@@ -18,7 +18,7 @@ def wanted_pods(owner: Mapping[str, Any]) -> int | None:
         case "batch/v1", "Job":
             return _wanted_by_job(spec, status)
         case "v1", "Pod":
-            return 1
+            return 0 if status.get("phase") in {"Succeeded", "Failed"} else 1
     return None
 
 

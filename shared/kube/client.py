@@ -92,6 +92,11 @@ class KubeClient:
         """The object at `path`."""
         return await self._call("GET", path, params, timeout_s=timeout_s)
 
+    async def text(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> str:
+        """What is at `path` as text, such as a log."""
+        answer = await self._answer("GET", path, params, timeout_s=timeout_s)
+        return answer.decode(errors="replace")
+
     async def create(
         self, path: str, body: Json, params: Params | None = None, *, timeout_s: float | None = None
     ) -> Json:
@@ -225,13 +230,27 @@ class KubeClient:
         timeout_s: float | None,
         longest: int | None = None,
     ) -> Json:
+        whole = await self._answer(method, path, params, body, content_type, timeout_s=timeout_s, longest=longest)
+        return json_object(whole)
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        params: Params | None,
+        body: object = None,
+        content_type: str = _JSON,
+        *,
+        timeout_s: float | None,
+        longest: int | None = None,
+    ) -> bytes:
         with self._counted(method), _as_api_errors(method, path):
             async with (
                 self._deadline(timeout_s),
                 await self._send(method, path, params, body, content_type, None) as response,
             ):
                 await self._raise_for_status(response)
-                return json_object(await _whole(response, longest or self._longest_answer))
+                return await _whole(response, longest or self._longest_answer)
 
     @contextmanager
     def _counted(self, verb: str) -> Iterator[None]:

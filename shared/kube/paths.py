@@ -115,6 +115,11 @@ def status_of(path: str) -> str:
     return path + "/status"
 
 
+def log_of(path: str) -> str:
+    """What the containers of the pod at `path` printed."""
+    return path + "/log"
+
+
 def object_path(api_version: str, kind: str, namespace: str, name: str, kinds: OwnerKinds = OWNER_KINDS) -> str:
     """The namespaced object that an owner reference points at.
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from shared.core.nodes import NodeFacts, node_facts
+from shared.core.pod_fate import PodFate, pod_fate
 from shared.core.pods import PodFacts, interned, pod_facts
 from shared.core.rejected import RejectedPod, rejected_pod
 from shared.core.volume_facts import claim_facts, storage_class_facts, volume_facts
 from shared.kube import paths
 from shared.kube.client import Json, KubeClient
 from shared.kube.cluster import Cluster
+from shared.kube.fates import Fates
 from shared.kube.gpunodes import GpuNode, gpu_node
 from shared.kube.quotas import limited_resources
 from shared.kube.reflector import Pace, Reflector
@@ -31,6 +33,7 @@ class SeenPod:
     uid: str
     facts: PodFacts | None
     rejected: RejectedPod | None = None
+    fate: PodFate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,13 @@ class _Namespace:
 
 
 class _Pods:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, fates: Fates | None) -> None:
         self._cluster = cluster
+        self._fates = fates
 
     def upserted(self, _key: str, new: SeenPod, _old: SeenPod | None) -> None:
+        if self._fates is not None:
+            self._fates.seen(new.uid, new.fate)
         if new.facts is not None:
             self._cluster.pod_upserted(new.facts)
         else:
@@ -54,6 +60,8 @@ class _Pods:
             self._cluster.rejected.deleted(new.uid)
 
     def deleted(self, _key: str, old: SeenPod) -> None:
+        if self._fates is not None:
+            self._fates.gone(old.uid)
         self._cluster.pod_deleted(old.uid)
         self._cluster.rejected.deleted(old.uid)
 
@@ -121,9 +129,17 @@ class _Feed(Generic[T]):
 
 
 class Watches:
-    """Runs the reflectors that feed `cluster`."""
+    """Runs the reflectors that feed `cluster`, and `fates` where somebody tells of them."""
 
-    def __init__(self, client: KubeClient, cluster: Cluster, *, exclusive: bool, pace: Pace = Pace()) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        *,
+        exclusive: bool,
+        fates: Fates | None = None,
+        pace: Pace = Pace(),
+    ) -> None:
         storage, quotas = cluster.storage, cluster.quotas
 
         def besides(path: str, project: Callable[[Json], T], feed: _Feed[T]) -> Reflector[T]:
@@ -143,7 +159,9 @@ class Watches:
                 pace=pace,
             ),
             Reflector(client, paths.namespaces(), _namespace, _Namespaces(cluster), pace=pace),
-            Reflector(client, paths.pods(), _seen_pod, _Pods(cluster), pace=pace),
+            Reflector(
+                client, paths.pods(), _seen_pod if fates is None else _told_pod, _Pods(cluster, fates), pace=pace
+            ),
         )
 
     async def run(self) -> None:
@@ -161,6 +179,10 @@ class Watches:
 def _seen_pod(raw: Mapping[str, Any]) -> SeenPod:
     facts = pod_facts(raw)
     return SeenPod(raw["metadata"]["uid"], facts, rejected_pod(raw) if facts is None else None)
+
+
+def _told_pod(raw: Mapping[str, Any]) -> SeenPod:
+    return replace(_seen_pod(raw), fate=pod_fate(raw))
 
 
 def _namespace(raw: Mapping[str, Any]) -> _Namespace:

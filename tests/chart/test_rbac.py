@@ -106,6 +106,16 @@ def test_who_may_view_a_namespace_may_view_its_placements_and_change_none(chart:
     assert _granted(role) == _listed({(group, "modelplacements"): READ, (group, "gpunodes"): READ})
 
 
+def test_logs_may_be_read_by_the_controller_alone_and_only_if_the_value_says_so(helm: Helm, chart: Rendered) -> None:
+    custom = helm.template({"placement": {"readLogs": True}})
+    added = {
+        component: _granted(custom.one("ClusterRole", f"placement-operator-{component}"))
+        - _granted(chart.one("ClusterRole", f"placement-operator-{component}"))
+        for component in ("webhook", "controller")
+    }
+    assert added == {"webhook": set(), "controller": {("", "pods/log", "*", "get")}}
+
+
 def test_owner_kinds_add_the_right_to_read_them_and_nothing_else(helm: Helm, chart: Rendered) -> None:
     kinds = {"PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs"}
     custom = helm.template(

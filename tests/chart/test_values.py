@@ -25,6 +25,7 @@ EVERYTHING: Values = {
         "runtimeClassName": "nvidia",
         "stuckAfterSeconds": 90,
         "replaceStuck": False,
+        "readLogs": True,
     },
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
@@ -77,6 +78,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert [len(chart.all(kind)) for kind in ("PodMonitor", "PrometheusRule", "NetworkPolicy")] == [1, 1, 2]
     assert _environment(chart, "webhook")["PLACEMENT_RUNTIME_CLASS"] == "nvidia"
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
+    assert _environment(chart, "controller")["PLACEMENT_READ_LOGS"] == "true"
 
 
 def test_the_values_file_and_this_test_know_every_value_of_the_schema() -> None:
@@ -124,6 +126,7 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
         ({"placement": {"replaceStuck": "no"}}, "at '/placement/replaceStuck'"),
         ({"ownerKinds": [{**RAY_CLUSTER, "wake": "yes"}]}, "at '/ownerKinds/0/wake'"),
         ({"placement": {"runtimeClassName": "Nvidia!"}}, "at '/placement/runtimeClassName'"),
+        ({"placement": {"readLogs": "yes"}}, "at '/placement/readLogs': got string, want boolean"),
         ({"image": {"digest": "latest"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"logLevel": "loud"}, "'debug', 'info', 'warning', 'error'"),

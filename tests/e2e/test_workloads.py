@@ -212,7 +212,7 @@ def test_a_model_placement_tells_the_story(api: Api, cluster: AnyCluster, pool: 
     status = namespace.placement("Deployment", "chat")
     assert (status["phase"], status["wanted"], status["lastErrorCode"]) == ("Failed", 2, "NoFitError")
     assert status["lastErrorMessage"].startswith("insufficient_capacity: needs 6 GB")
-    assert _conditions(status) == {"Placed": "False", "Waiting": "True"}
+    assert _conditions(status) == {"Placed": "False", "Running": "False", "Waiting": "True"}
     (refusal,) = status["refusals"].values()
     assert (refusal["reason"], refusal["waitable"]) == ("insufficient_capacity", True)
 

@@ -17,6 +17,7 @@ from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.cluster import Cluster
+from shared.kube.fates import Fates
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
@@ -83,6 +84,7 @@ class Control:
     cluster: Cluster
     reports: Reports
     owners: Owners
+    fates: Fates = field(default_factory=Fates)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property

@@ -258,3 +258,11 @@ async def test_outside_a_pod_the_missing_service_account_is_named_with_the_fix(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(NoClusterError, match=r"service account.*set KUBECONFIG"):
         await KubeClient.connect(None)
+
+
+async def test_a_text_is_read_as_it_is(served: Served) -> None:
+    served.server.fail(faults.respond(200, "CUDA out of memory\n"), path="/log")
+    assert await served.client.text(paths.log_of(POD), {"tailLines": "5"}) == "CUDA out of memory\n"
+    assert served.server.requests[-1] == "GET /api/v1/namespaces/team-a/pods/llm/log?tailLines=5"
+    with pytest.raises(errors.NotFound):
+        await served.client.text(POD)

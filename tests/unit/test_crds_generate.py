@@ -57,7 +57,10 @@ def test_every_column_shows_a_field_that_exists_with_its_type(definition: Any) -
         part = definition.schema()
         if column.path.startswith(".metadata."):
             continue
-        for step in re.findall(r"\w+", column.path):
+        for step, kind in re.findall(r'\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?', column.path):
             assert step in part["properties"], f"{column.name} shows {column.path}"
             part = part["properties"][step]
+            if kind:
+                assert part["x-kubernetes-list-map-keys"] == ["type"], f"{column.name} shows {column.path}"
+                part = part["items"]
         assert part["type"] == column.type, column.name

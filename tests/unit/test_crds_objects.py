@@ -60,6 +60,14 @@ GPU_NODE: Object = {
     },
 }
 
+PLACEMENT: Object = {
+    "pod": "chat-5d4f-x",
+    "uid": "9c1e",
+    "node": "t4",
+    "cards": [{"index": 0, "gb": 6}],
+    "since": "2026-11-30T12:00:00Z",
+}
+
 MODEL_PLACEMENT: Object = {
     "apiVersion": "placement.kamiwaza.ai/v1alpha1",
     "kind": "ModelPlacement",
@@ -86,7 +94,16 @@ MODEL_PLACEMENT: Object = {
         "placed": 1,
         "where": "t4 gpu-0 6 GB",
         "ask": "6 GB on 1 card",
-        "placements": [{"pod": "chat-5d4f-x", "node": "t4", "cards": [{"index": 0, "gb": 6}], "running": True}],
+        "placements": [{**PLACEMENT, "running": True}],
+        "history": [{**PLACEMENT, "until": "2026-11-30T12:04:00Z", "ended": "OOM"}],
+        "outOfMemory": {
+            "pod": "chat-5d4f-x",
+            "uid": "9c1e",
+            "container": "server",
+            "at": "2026-11-30T12:04:00Z",
+            "code": "OOM",
+            "message": "container server of pod chat-5d4f-x ran out of GPU memory",
+        },
         "conditions": [CONDITION],
     },
 }
@@ -143,6 +160,13 @@ def test_what_the_product_writes_is_accepted_and_no_field_of_it_is_pruned(
             MODEL_PLACEMENT["status"]["placements"] * 21,
             id="more placements than an object should carry",
         ),
+        pytest.param(
+            MODEL_PLACEMENTS,
+            "status.history",
+            MODEL_PLACEMENT["status"]["history"] * 11,
+            id="a history that is too long",
+        ),
+        pytest.param(MODEL_PLACEMENTS, "status.history.0.ended", "Lost", id="an end that does not exist"),
         pytest.param(MODEL_PLACEMENTS, "status.conditions.0.status", "true", id="a condition with a small true"),
         pytest.param(MODEL_PLACEMENTS, "status.conditions.0.reason", "no fit", id="a condition reason of two words"),
     ],

@@ -93,3 +93,31 @@ async def test_a_server_that_is_away_is_the_callers_to_deal_with(control: Contro
     control.served.server.fail(faults.respond(503, "?"), method="POST")
     with pytest.raises(Unavailable):
         await emit(control)
+
+
+async def test_an_object_gets_so_many_events_at_once_and_then_one_in_ten_seconds(control: Control) -> None:
+    now = [NOW]
+    events = Events(control.served.client, lambda: now[0])
+
+    async def tell(message: str, about: OwnerRef = CHAT) -> None:
+        await events.emit("models", about, EventType.NORMAL, "Placed", message)
+
+    for number in range(30):
+        await tell(f"first {number}")
+    assert len(control.events()) == 25
+    await tell("of another", OwnerRef("apps/v1", "Deployment", "other", "uid-other"))
+    now[0] += timedelta(seconds=20)
+    for number in range(5):
+        await tell(f"later {number}")
+    later = [event["message"] for event in control.events() if event["message"].startswith("later")]
+    assert sorted(later) == ["later 0", "later 1"]
+    assert len(control.events()) == 28
+
+
+async def test_a_clock_that_is_set_back_takes_no_events_away(control: Control) -> None:
+    now = [NOW]
+    events = Events(control.served.client, lambda: now[0])
+    for hours in range(20):
+        now[0] = NOW - timedelta(hours=hours)
+        await events.emit("models", CHAT, EventType.NORMAL, "Placed", f"{hours}")
+    assert len(control.events()) == 20

@@ -28,6 +28,63 @@ def status(
     return placement_status(pods, refusals or {}, wanted, old or {}, NOW)
 
 
+TROUBLE = {"code": "OOM", "message": "container server of pod chat-1 ran out of GPU memory"}
+
+
+def test_a_death_for_lack_of_memory_is_the_error_unless_a_pod_has_no_place() -> None:
+    shown = placement_status([pod()], {}, 1, {}, NOW, trouble=TROUBLE)
+    assert (shown["lastErrorCode"], shown["lastErrorMessage"]) == ("OOM", TROUBLE["message"])
+    assert (shown["phase"], shown["reason"], shown["outOfMemory"]) == ("Running", "out_of_memory", TROUBLE)
+    shown = placement_status([pod()], {"a": refusal()}, 2, {}, NOW, trouble=TROUBLE)
+    assert (shown["lastErrorCode"], shown["lastErrorMessage"]) == ("NoFitError", "no room")
+    assert shown["outOfMemory"] == TROUBLE
+
+
+def test_lack_of_the_nodes_memory_has_a_reason_of_its_own() -> None:
+    shown = placement_status([pod()], {}, 1, {}, NOW, trouble={**TROUBLE, "code": "OOMKilled"})
+    assert (shown["lastErrorCode"], shown["reason"]) == ("OOMKilled", "out_of_node_memory")
+
+
+def test_a_pod_whose_container_died_and_does_not_run_again_yet_does_not_run() -> None:
+    shown = placement_status([pod(), pod("chat-2")], {}, 2, {}, NOW, down={"uid-models-chat-2"})
+    assert shown["phase"] == "Placed"
+    assert [each["running"] for each in shown["placements"]] == [True, False]
+    assert condition(shown, "Running")["message"] == "1 of 2 pods run"
+
+
+@pytest.mark.parametrize(
+    ("pods", "wanted", "refusals", "running"),
+    [
+        pytest.param([pod()], 1, {}, ("True", "AllRunning"), id="all-run"),
+        pytest.param([pod(running=False)], 1, {}, ("False", "NotAllRunning"), id="one-does-not"),
+        pytest.param([pod()], 2, {}, ("False", "NotAllRunning"), id="one-is-to-come"),
+        pytest.param([pod()], 2, {"a": refusal()}, ("False", "NotAllRunning"), id="one-was-refused"),
+        pytest.param([], 0, {}, ("False", "NothingWanted"), id="none-is-wanted"),
+    ],
+)
+def test_the_condition_running(
+    pods: list[PodFacts], wanted: int, refusals: dict[str, Any], running: tuple[str, str]
+) -> None:
+    found = condition(status(*pods, wanted=wanted, refusals=refusals), "Running")
+    assert (found["status"], found["reason"]) == running
+
+
+@pytest.mark.parametrize(
+    ("refusals", "message"),
+    [
+        pytest.param({}, "no pod is refused", id="nothing-refused"),
+        pytest.param({"a": refusal()}, "a refused pod is placed by itself once it fits", id="full-now"),
+        pytest.param(
+            {"a": refusal(waitable=False)},
+            "what was refused fits nowhere, full or empty: ask for less, or change the cluster",
+            id="never",
+        ),
+    ],
+)
+def test_whether_waiting_helps_is_said_in_words(refusals: dict[str, Any], message: str) -> None:
+    assert condition(status(refusals=refusals), "Waiting")["message"] == message
+
+
 def condition(of: dict[str, Any], kind: str) -> dict[str, Any]:
     (found,) = [each for each in of["conditions"] if each["type"] == kind]
     condition: dict[str, Any] = found
@@ -89,7 +146,14 @@ def test_pods_that_hold_no_share_are_not_counted() -> None:
 
 def test_each_placement_tells_pod_node_and_cards() -> None:
     assert status(pod(shares={0: 6, 2: 8}))["placements"] == [
-        {"pod": "chat-1", "node": "t4", "cards": [{"index": 0, "gb": 6}, {"index": 2, "gb": 8}], "running": True}
+        {
+            "pod": "chat-1",
+            "uid": "uid-models-chat-1",
+            "node": "t4",
+            "cards": [{"index": 0, "gb": 6}, {"index": 2, "gb": 8}],
+            "since": "",
+            "running": True,
+        }
     ]
 
 

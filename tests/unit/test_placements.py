@@ -15,6 +15,7 @@ from controller.events import Events
 from controller.placements import Placements
 from shared.api import names
 from shared.core.owners import OwnerRef
+from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.model_placements import patch_status
 from tests.builders import a_pod
@@ -22,6 +23,7 @@ from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.unit.admission import store
 from tests.unit.controlling import NOW, Control, a_refusal, an_owner, controlling
+from tests.unit.fates import a_crash, a_fate
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
 
 def keeping(control: Control) -> Placements:
     events = Events(control.served.client, lambda: NOW)
-    return Placements(control.served.client, control.cluster, control.reports, control.owners, events, lambda: NOW)
+    return Placements(
+        control.served.client, control.cluster, control.fates, control.reports, control.owners, events, lambda: NOW
+    )
 
 
 def a_deployment(control: Control, replicas: int = 1) -> tuple[OwnerRef, OwnerRef]:
@@ -103,7 +107,7 @@ async def test_a_refusal_shows_waits_and_is_told(control: Control) -> None:
     assert (status["reason"], status["lastErrorCode"]) == ("insufficient_capacity", "NoFitError")
     assert status["lastErrorMessage"] == "insufficient_capacity: full"
     waiting = {each["type"]: each["status"] for each in status["conditions"]}
-    assert waiting == {"Placed": "False", "Waiting": "True"}
+    assert waiting == {"Placed": "False", "Running": "False", "Waiting": "True"}
     await eventually(lambda: told(control, "NoFit") == [("chat", "insufficient_capacity: full", 1)])
 
 
@@ -301,7 +305,7 @@ async def test_an_object_that_somebody_deletes_is_written_again(control: Control
 
 
 async def test_only_what_is_refused_is_looked_at_again_soon(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.placements._REFUSED_PERIOD_S", 0.1)
+    monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.1)
     other = an_owner(control.served, "StatefulSet", "other", replicas=1)
     control.see_pod("other-0", other)
     await becomes(control, other, "Running")
@@ -328,6 +332,122 @@ async def test_what_is_remembered_of_told_refusals_ends_with_the_workload(contro
     await control.served.client.delete("/apis/apps/v1/namespaces/models/deployments/chat")
     await placements.reconcile(("models", top))
     assert placements._told == {}
+
+
+def crashed(control: Control, pod: PodFacts, phase: str = "Running", **crash: Any) -> None:
+    """A container of a pod is seen to have died for lack of a card's memory."""
+    fate = a_fate(pod.name, phase, [a_crash(**crash)], owner=pod.owner, created=pod.created)
+    control.fates.seen(pod.key, replace(fate, key=pod.key))
+
+
+async def test_a_container_that_ran_out_of_memory_shows_and_is_told_on_the_top_owner(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    pod = control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    crashed(control, pod)
+    await eventually(lambda: control.status(top).get("lastErrorCode") == "OOM")
+    status = control.status(top)
+    assert (status["phase"], status["placements"][0]["running"]) == ("Placed", False)
+    assert status["lastErrorMessage"].startswith("container server of pod chat-1 ran out of GPU memory on gpu-0 of t4")
+    await eventually(lambda: told(control, "OOM") == [("chat", status["lastErrorMessage"], 1)])
+    crashed(control, pod, at="2026-11-30T09:45:00Z")
+    await eventually(lambda: [count for _, _, count in told(control, "OOM")] == [2])
+
+
+async def test_a_pod_without_a_place_is_told_before_one_that_ran_out_of_memory(control: Control) -> None:
+    top, replica_set = a_deployment(control, replicas=2)
+    crashed(control, control.see_pod("chat-1", replica_set))
+    await eventually(lambda: control.status(top).get("lastErrorCode") == "OOM")
+    await control.refuse(top, replica_set)
+    await becomes(control, top, "Failed")
+    assert control.status(top)["lastErrorCode"] == "NoFitError"
+    assert control.status(top)["outOfMemory"]["pod"] == "chat-1"
+
+
+async def test_lack_of_memory_is_forgotten_once_the_container_has_served_for_long(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    pod = control.see_pod("chat-1", replica_set)
+    crashed(control, pod)
+    await eventually(lambda: control.status(top).get("lastErrorCode") == "OOM")
+    crashed(control, pod, running_since="2026-11-30T09:45:00Z", ready=True)
+    await eventually(lambda: "lastErrorCode" not in control.status(top))
+    assert "outOfMemory" not in control.status(top)
+    assert control.status(top)["phase"] == "Running"
+
+
+async def test_the_pod_of_a_job_that_failed_for_lack_of_memory_is_reported_though_it_holds_nothing(
+    control: Control,
+) -> None:
+    job = an_owner(control.served, "Job", "train", api="batch/v1", parallelism=1)
+    pod = control.see_pod("train-x", job)
+    crashed(control, pod, phase="Failed")
+    control.cluster.pod_deleted(pod.key)
+    await eventually(lambda: control.status(job).get("lastErrorCode") == "OOM")
+    assert [(each["pod"], each["ended"]) for each in control.status(job)["history"]] == [("train-x", "OOM")]
+    assert control.status(job)["placed"] == 0
+
+
+async def test_how_placements_ended_is_remembered_over_a_change_of_controllers(tmp_path: Path) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        first = control.start(keeping(control).run())
+        top, replica_set = a_deployment(control)
+        pods = [control.see_pod(f"chat-{number}", replica_set) for number in range(3)]
+        await eventually(lambda: control.status(top).get("placed") == 3)
+        control.cluster.pod_deleted(pods[0].key)
+        await eventually(lambda: control.status(top).get("placed") == 2)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        control.cluster.pod_deleted(pods[1].key)
+        control.start(keeping(control).run())
+        await eventually(lambda: control.status(top).get("placed") == 1)
+        history = control.status(top)["history"]
+        assert sorted((each["pod"], each["ended"]) for each in history) == [
+            ("chat-0", "Deleted"),
+            ("chat-1", "Deleted"),
+        ]
+        assert history[0]["since"] == "2026-11-30T09:30:00Z"
+
+
+async def test_a_controller_that_has_just_begun_does_not_take_pods_for_gone_that_it_has_not_assigned_yet(
+    tmp_path: Path,
+) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        top, replica_set = a_deployment(control)
+        first = control.start(keeping(control).run())
+        control.see_pod("chat-1", replica_set)
+        await becomes(control, top, "Running")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await control.seen(top)
+        before = control.placement(top)
+        await keeping(control).reconcile(("models", top))
+        assert control.placement(top) == before
+
+
+async def test_a_second_controller_counts_an_event_of_the_first_on(tmp_path: Path) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        top, replica_set = a_deployment(control)
+        first = control.start(keeping(control).run())
+        await control.refuse(top, replica_set)
+        await eventually(lambda: [count for _, _, count in told(control, "NoFit")] == [1])
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        control.start(keeping(control).run())
+        await eventually(lambda: [count for _, _, count in told(control, "NoFit")] == [2])
+
+
+async def test_a_pod_that_comes_again_under_its_name_is_told_of_again(control: Control) -> None:
+    top = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    pod = control.see_pod("chat-0", top)
+    await becomes(control, top, "Running")
+    await control.seen(top)
+    control.cluster.pod_deleted(pod.key)
+    control.cluster.pod_upserted(replace(pod, key="uid-later"))
+    await eventually(lambda: [count for _, _, count in told(control, "Placed")] == [2])
+    await eventually(lambda: [each["uid"] for each in control.status(top)["history"]] == [pod.key])
 
 
 async def test_two_owners_of_one_workload_are_judged_each_by_its_own_pods(control: Control) -> None:

@@ -25,6 +25,7 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert controller.extra_sans == ()
     assert controller.unconfirmed_ttl_s == 20.0
     assert (controller.stuck_after_s, controller.replace_stuck, controller.wake_kinds) == (60.0, True, {})
+    assert not controller.read_logs
 
 
 def test_an_empty_variable_is_as_good_as_none() -> None:
@@ -42,6 +43,7 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_STUCK_AFTER_SECONDS",
             "PLACEMENT_REPLACE_STUCK",
             "PLACEMENT_WAKE_KINDS",
+            "PLACEMENT_READ_LOGS",
         ),
         "",
     )
@@ -62,6 +64,7 @@ def test_everything_can_be_set() -> None:
         "PLACEMENT_STUCK_AFTER_SECONDS": "90",
         "PLACEMENT_REPLACE_STUCK": "false",
         "PLACEMENT_WAKE_KINDS": "ray.io/v1/RayCluster=rayclusters,",
+        "PLACEMENT_READ_LOGS": "true",
         "PLACEMENT_LEASE": "lease",
         "PLACEMENT_OWNER_KINDS": "ray.io/v1/RayCluster=rayclusters, x.kubeflow.org/v1beta1/MPIJob=mpijobs,",
     }
@@ -70,6 +73,7 @@ def test_everything_can_be_set() -> None:
     assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("127.0.0.1", 65535, "nvidia")
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
+    assert controller.read_logs
     assert controller.lease == "lease"
     assert (controller.stuck_after_s, controller.replace_stuck) == (90.0, False)
     assert controller.wake_kinds == {("ray.io/v1", "RayCluster"): "rayclusters"}

@@ -13,6 +13,7 @@ import pytest
 from shared.api import names
 from shared.kube import paths
 from shared.kube.cluster import Cluster
+from shared.kube.fates import Fates
 from shared.kube.watch_health import FRESH_S, watch_checks, watch_families
 from shared.kube.watches import Watches
 from shared.obs.health import Check
@@ -190,3 +191,23 @@ def sample(family: Family, **labels: str) -> float:
     """The value of the only sample with these labels."""
     (value,) = (each.value for each in family.samples if each.labels == labels)
     return value
+
+
+async def test_the_fates_of_pods_are_kept_for_whoever_asks_for_them(served: Served) -> None:
+    populate(served)
+    fates = Fates()
+    watches = Watches(served.client, Cluster(), exclusive=False, fates=fates)
+    running = asyncio.create_task(watches.run())
+    try:
+        await watches.synced()
+        assert list(fates.all()) == []
+        path = paths.pods("models", "pod")
+        await served.client.merge_patch(paths.status_of(path), {"status": {"phase": "Failed"}})
+        await eventually(lambda: [fate.name for fate in fates.all()] == ["pod"])
+        (fate,) = fates.all()
+        await served.client.delete(path)
+        await eventually(lambda: list(fates.all()) == [])
+        assert fates.last_of(fate.key) == fate
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

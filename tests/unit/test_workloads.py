@@ -24,6 +24,7 @@ COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
         pytest.param("apps/v1", "DaemonSet", {}, {"desiredNumberScheduled": 5}, 5, id="daemon-set"),
         pytest.param("apps/v1", "DaemonSet", {}, {}, 0, id="daemon-set-not-looked-at-yet"),
         pytest.param("v1", "Pod", {}, {}, 1, id="bare-pod"),
+        pytest.param("v1", "Pod", {}, {"phase": "Failed"}, 0, id="bare-pod-that-ended"),
         pytest.param("batch/v1", "Job", {"parallelism": 4}, {}, 4, id="job-with-a-queue"),
         pytest.param("batch/v1", "Job", {}, {}, 1, id="job"),
         pytest.param(

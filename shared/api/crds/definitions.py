@@ -127,10 +127,19 @@ MODEL_PLACEMENTS = Definition(
     scope="Namespaced",
     columns=(
         Column("Phase", ".status.phase", "string", "Placed, Running, or Failed while any wanted pod is refused."),
+        Column(
+            "Waiting",
+            '.status.conditions[?(@.type=="Waiting")].status',
+            "string",
+            "True while a refused pod is placed by itself as soon as it fits.",
+        ),
         Column("Placed", ".status.placed", "integer", "Pods that have their cards."),
         Column("Wanted", ".status.wanted", "integer", "Pods that the workload wants."),
         Column("Where", ".status.where", "string", "Nodes and cards, in short."),
         Column("Ask", ".status.ask", "string", "What the pod asks for that was refused last."),
+        Column(
+            "Error", ".status.lastErrorCode", "string", "NoFitError, OOM (a card's memory) or OOMKilled (the node's)."
+        ),
         Column("Reason", ".status.reason", "string", "The reason code of the newest refusal."),
         AGE,
         Column("Message", ".status.lastErrorMessage", "string", "The last error in full.", wide=True),

@@ -15,8 +15,10 @@ from shared.api.crds.model import ATOMIC_LIST, Conditions, CrdModel, ShortText, 
 
 MAX_PLACEMENTS = 20
 MAX_REFUSALS = 256
+MAX_HISTORY = 10
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
+Uid = Annotated[str, Field(max_length=64)]
 ReasonCode = Annotated[str, Field(max_length=64, pattern=r"^[a-z_]*$")]
 Message = Annotated[str, Field(max_length=1024)]
 Count = Annotated[int, Field(ge=0)]
@@ -31,12 +33,21 @@ class Phase(StrEnum):
 class LastErrorCode(StrEnum):
     NO_FIT = "NoFitError"
     OOM = "OOM"
+    OOM_KILLED = "OOMKilled"
+
+
+class Ended(StrEnum):
+    FINISHED = "Finished"
+    FAILED = "Failed"
+    OOM = "OOM"
+    EVICTED = "Evicted"
+    DELETED = "Deleted"
 
 
 class Refusal(CrdModel):
     """Pods of one owner that got no place."""
 
-    uid: Annotated[str, Field(max_length=64)]
+    uid: Uid
     """The owner's uid, so that a new object of the same name does not inherit the refusal."""
     reason: ReasonCode
     """Why, as one of the reason codes of a NoFit, such as `insufficient_capacity`."""
@@ -65,20 +76,64 @@ class PlacementCard(CrdModel):
     """GB of the card that the pod holds."""
 
 
+Cards = Annotated[list[PlacementCard], Field(max_length=64, json_schema_extra=ATOMIC_LIST)]
+
+
 class Placement(CrdModel):
     """One pod and the cards it holds."""
 
     pod: Name
     """The pod's name."""
+    uid: Uid | None = None
+    """The pod's uid."""
     node: Name
     """The node it is placed on."""
-    cards: Annotated[list[PlacementCard], Field(max_length=64, json_schema_extra=ATOMIC_LIST)]
+    cards: Cards
     """Its shares."""
+    since: datetime | None = None
+    """When the pod was created."""
     running: bool = False
-    """True once the pod runs."""
+    """True while the pod runs, and every container of it that died runs again."""
+
+
+class PastPlacement(CrdModel):
+    """One pod and the cards it held."""
+
+    pod: Name
+    """The pod's name."""
+    uid: Uid
+    """The pod's uid."""
+    node: Name
+    """The node it was placed on."""
+    cards: Cards
+    """Its shares."""
+    since: datetime
+    """When the pod was created."""
+    until: datetime
+    """When it ended, or was found to be gone."""
+    ended: Ended
+    """`Finished` or `Failed` by itself, `OOM`: for lack of memory, `Evicted`: the cluster chose it to go, `Deleted`."""
+
+
+class OutOfMemory(CrdModel):
+    """The death of a container for lack of memory."""
+
+    pod: Name
+    """The pod's name."""
+    uid: Uid
+    """The pod's uid."""
+    container: Name
+    """The container's name."""
+    at: datetime
+    """When it died."""
+    code: LastErrorCode
+    """`OOM`: a card's memory ran out. `OOMKilled`: the node's."""
+    message: Message
+    """What it ran out of, by its own words, and what would help."""
 
 
 Placements = Annotated[list[Placement], Field(max_length=MAX_PLACEMENTS, json_schema_extra=ATOMIC_LIST)]
+History = Annotated[list[PastPlacement], Field(max_length=MAX_HISTORY, json_schema_extra=ATOMIC_LIST)]
 
 
 class ModelPlacementStatus(CrdModel):
@@ -87,11 +142,11 @@ class ModelPlacementStatus(CrdModel):
     phase: Phase | None = None
     """`Placed`: every wanted pod has its cards. `Running`: and runs. `Failed`: at least one was refused."""
     reason: ReasonCode | None = None
-    """The reason code of the newest refusal that still stands."""
+    """Of the newest refusal that still stands, else `out_of_memory` (a card's) or `out_of_node_memory`."""
     last_error_code: LastErrorCode | None = None
-    """`NoFitError`: a pod found no place. `OOM`: a container ran out of GPU memory."""
+    """`NoFitError`: a pod found no place. `OOM`: a container ran out of GPU memory. `OOMKilled`: of the node's own."""
     last_error_message: Message | None = None
-    """The error in full: what was asked, the best card seen, who holds the memory, and what would help."""
+    """The error in full: what was asked, what is short, who holds it, and what would help."""
     refusals: Annotated[dict[str, Refusal], Field(max_length=MAX_REFUSALS)] | None = None
     """Refusals that still stand, by the pods' owner: `ReplicaSet.chat-5d4f`."""
     wanted: Count | None = None
@@ -104,8 +159,12 @@ class ModelPlacementStatus(CrdModel):
     """What the pod of the newest refusal that still stands asks for: `6 GB on one card`."""
     placements: Placements | None = None
     """The placed pods; of a large workload only the first ones."""
+    history: History | None = None
+    """The last placements that ended, newest first."""
+    out_of_memory: OutOfMemory | None = None
+    """The last death for lack of memory, until the workload has run for ten minutes since."""
     conditions: Conditions | None = None
-    """`Placed`: every wanted pod has its cards. `Waiting`: a refused pod may yet get a place by itself."""
+    """`Placed`: every wanted pod has its cards. `Running`: and runs. `Waiting`: one is placed once it fits."""
 
 
 class ModelPlacement(CrdModel):

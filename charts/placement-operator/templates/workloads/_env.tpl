@@ -28,6 +28,8 @@
   value: {{ include "placement-operator.mutatingConfiguration" . }}
 - name: PLACEMENT_VALIDATING_CONFIGURATION
   value: {{ include "placement-operator.validatingConfiguration" . }}
+- name: PLACEMENT_READ_LOGS
+  value: {{ .Values.placement.readLogs | quote }}
 - name: PLACEMENT_SERVICE
   value: {{ include "placement-operator.webhook" . }}
 - name: PLACEMENT_STUCK_AFTER_SECONDS

@@ -1,0 +1,74 @@
+"""How the last placements of a workload ended.
+
+Worked out from what the status showed, so that nothing is told twice and nothing is lost with a controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from shared.core.ledger import Shares
+from shared.core.pod_fate import Ending, PodFate
+
+MOST_REMEMBERED: Final = 10
+
+Entry: TypeAlias = dict[str, Any]
+
+
+def placement_history(
+    old: Mapping[str, Any],
+    over: Iterable[PodFate],
+    exists: Callable[[str], bool],
+    fate_of: Callable[[str], PodFate | None],
+    now: str,
+) -> list[Entry]:
+    """The newest placements that ended, newest first.
+
+    `old` is the status so far, `over` are the workload's pods that ended and still exist. `exists` tells of a uid
+    whether that pod still takes what it was given.
+    """
+    entries = {entry["uid"]: dict(entry) for entry in old.get("history") or () if not exists(entry["uid"])}
+    for shown in old.get("placements") or ():
+        uid = shown.get("uid")
+        if uid and uid not in entries and not exists(uid):
+            entries[uid] = _vanished(shown, fate_of(uid), now)
+    for fate in over:
+        entry = _ended(fate)
+        if entries.get(fate.key, entry)["ended"] == Ending.OOM:
+            entry["ended"] = Ending.OOM.value  # known from its log, which may be gone by now
+        entries[fate.key] = entry
+    newest = sorted(entries.values(), key=lambda entry: (entry["until"], entry["pod"], entry["uid"]), reverse=True)
+    return newest[:MOST_REMEMBERED]
+
+
+def shown_cards(shares: Shares) -> list[dict[str, int]]:
+    return [{"index": index, "gb": gb} for index, gb in shares]
+
+
+def has_finished_since(history: Collection[Mapping[str, Any]], time: str) -> bool:
+    """Whether a pod that was created after `time` ended as it should."""
+    return any(entry["since"] > time and entry["ended"] == Ending.FINISHED for entry in history)
+
+
+def _vanished(shown: Mapping[str, Any], fate: PodFate | None, now: str) -> Entry:
+    """The entry of a pod that was shown and is gone."""
+    ending = fate.ending if fate is not None else Ending.DELETED
+    until = fate.changed if fate is not None and fate.is_over else now
+    return {
+        **{key: shown[key] for key in ("pod", "uid", "node", "cards", "since")},
+        "until": until,
+        "ended": ending.value,
+    }
+
+
+def _ended(fate: PodFate) -> Entry:
+    return {
+        "pod": fate.name,
+        "uid": fate.key,
+        "node": fate.place.node,
+        "cards": shown_cards(fate.place.shares),
+        "since": fate.created,
+        "until": fate.changed,
+        "ended": fate.ending.value,
+    }
