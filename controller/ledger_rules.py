@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from shared.core.ledger import Entry, is_id, owner_hash
+from shared.core.ledger import Entry, Mark, is_id, owner_hash
 from shared.core.pods import PodFacts
 
 
@@ -38,7 +38,8 @@ def review_ledger(
 
     An entry is dropped at once when its pod was seen and is gone, and is overdue when no pod came within `ttl_s`. A pod
     that carries an id and has no entry gets one back; of two pods with one id the older keeps it. An entry stands for
-    no pod of another namespace: there its id is a copy. Updates `seen`.
+    no pod of another namespace: there its id is a copy. One whose pod is bound is not preempting any more. Updates
+    `seen`.
     """
     carriers = _carriers(ledger, pods)
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
@@ -49,8 +50,10 @@ def review_ledger(
         pod = carriers.get(reservation)
         if pod is not None:
             seen.first_seen.pop(reservation, None)
-            if (entry.shares, entry.units) != (pod.shares, pod.units):
-                changes[reservation] = entry_of(pod)
+            # Until the scheduler has bound it, a pod that takes the place of others waits for them to leave.
+            mark = entry.mark if entry.mark is Mark.PREEMPTING and not pod.bound else Mark.NONE
+            if (entry.shares, entry.units, entry.mark) != (pod.shares, pod.units, mark):
+                changes[reservation] = replace(entry_of(pod), mark=mark)
         elif (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:

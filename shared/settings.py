@@ -43,6 +43,7 @@ class WebhookSettings:
     listen_host: str = "0.0.0.0"  # noqa: S104 - the API server calls the pod's address
     listen_port: int = 9443
     runtime_class: str | None = None
+    preemption: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def webhook_settings(env: Mapping[str, str]) -> WebhookSettings:
         listen_host=env.get("PLACEMENT_LISTEN_HOST") or defaults.listen_host,
         listen_port=_port(env, "PLACEMENT_LISTEN_PORT", defaults.listen_port),
         runtime_class=env.get("PLACEMENT_RUNTIME_CLASS") or None,
+        preemption=_enabled(env, "PLACEMENT_PREEMPTION"),
     )
 
 
@@ -114,6 +116,13 @@ def _flag(env: Mapping[str, str], name: str) -> bool:
     if value not in {"true", "false"}:
         raise SettingsError(f"{name} is {value!r}: write true or false")
     return value == "true"
+
+
+def _enabled(env: Mapping[str, str], name: str) -> bool:
+    value = env.get(name) or "disabled"
+    if value not in {"enabled", "disabled"}:
+        raise SettingsError(f"{name} is {value!r}: write enabled or disabled")
+    return value == "enabled"
 
 
 def _owner_kinds(env: Mapping[str, str], name: str) -> dict[tuple[str, str], str]:

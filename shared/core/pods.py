@@ -55,6 +55,9 @@ class PodFacts:
     running: bool = False
     claims: tuple[str, ...] = ()
     """The volume claims that it uses, by name."""
+    priority: int = 0
+    started: str = ""
+    """When the kubelet took it up; empty until then."""
 
     @property
     def units(self) -> Units:
@@ -109,6 +112,8 @@ def pod_facts(raw: Raw) -> PodFacts | None:
             for volume in spec.get("volumes") or ()
             if volume.get("persistentVolumeClaim")
         ),
+        priority=spec.get("priority") or 0,
+        started=status.get("startTime") or "",
     )
 
 

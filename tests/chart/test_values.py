@@ -20,7 +20,7 @@ RAY_CLUSTER: Values = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "plural"
 EVERYTHING: Values = {
     "image": {"repository": "registry:5000/ai/placement", "tag": "1.2.3", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
-    "placement": {"vramPluginV2": {"enabled": False}, "runtimeClassName": "nvidia"},
+    "placement": {"vramPluginV2": {"enabled": False}, "runtimeClassName": "nvidia", "preemption": "enabled"},
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
     "ownerKinds": [RAY_CLUSTER],
@@ -68,6 +68,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert chart.all("ResourceQuota") == []
     assert chart.all("CustomResourceDefinition") == []
     assert _environment(chart, "webhook")["PLACEMENT_RUNTIME_CLASS"] == "nvidia"
+    assert _environment(chart, "webhook")["PLACEMENT_PREEMPTION"] == "enabled"
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
 
 
@@ -113,6 +114,7 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
             "at '/placement/vramPluginV2/enabled': got string, want boolean",
         ),
         ({"placement": {"runtimeClassName": "Nvidia!"}}, "at '/placement/runtimeClassName'"),
+        ({"placement": {"preemption": True}}, "at '/placement/preemption'"),
         ({"image": {"digest": "latest"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"logLevel": "loud"}, "'debug', 'info', 'warning', 'error'"),
