@@ -206,10 +206,9 @@ def victims_words(victims: Victims) -> str:
     if victims.others:
         namespaces = "another namespace" if victims.others == 1 else "other namespaces"
         who.append(f"{counted(victims.others, 'pod')} in {namespaces}")
-    node = cut(victims.node, NAME_LIMIT)
-    cards = join([f"gpu-{index}" for index in victims.cards], "and")
-    where = f"{victims.gb} GB of {cards} of {node}" if victims.cards else f"on {node}"
-    return f"{join(who, 'and')} ({where})"
+    cards = [f"gpu-{index}" for index in victims.cards]
+    where = f"{victims.gb} GB of {join(cards, 'and')} of" if cards else "on"
+    return f"{join(who, 'and')} ({where} {cut(victims.node, NAME_LIMIT)})"
 
 
 def preemption_words(refusal: NoFit) -> str:

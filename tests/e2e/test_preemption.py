@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.devcluster.api import Api
+from hack.devcluster.api import Api, Json
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
 from shared.api import names
@@ -19,7 +19,11 @@ from tests.e2e.kube import Namespace, booked, deployment, ledger, phase, pod, re
 pytestmark = pytest.mark.e2e
 
 LOW, HIGH, POLITE = "e2e-low", "e2e-high", "e2e-polite"
-_CLASSES = {LOW: {"value": 10}, HIGH: {"value": 1000}, POLITE: {"value": 1000, "preemptionPolicy": "Never"}}
+_CLASSES: dict[str, Json] = {
+    LOW: {"value": 10},
+    HIGH: {"value": 1000},
+    POLITE: {"value": 1000, "preemptionPolicy": "Never"},
+}
 _HELD_BACK = {"finalizers": ["example.com/still-writing"]}
 
 

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 
 from shared.api import names
+from shared.core.advice import victims_words
 from shared.core.cards import Card
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, Policy
+from shared.core.explain import causes, explain
 from shared.core.ledger import Entry, Mark
 from shared.core.pods import PodFacts
 from shared.core.preemption import find_preemption
-from shared.core.refusal import Victims
+from shared.core.refusal import CardAttempt, NoFit, Reason, Victims
 from shared.core.snapshot import NodeState
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, labels, term
+from tests.unit.causes_schema import violations
 from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, node, partition
 
 ME = 100
@@ -29,7 +32,8 @@ TEN = demand(ask(10))
 def low(name: str, gb: int | Mapping[int, int], priority: int = 0, builder: PodBuilder | None = None) -> PodFacts:
     """A pod that runs with a share of card 0, or of several."""
     held = {0: gb} if isinstance(gb, int) else gb
-    pod = (builder or a_pod(name)).limited_to({names.card_resource(index): str(amount) for index, amount in held.items()})
+    limits = {names.card_resource(index): str(amount) for index, amount in held.items()}
+    pod = (builder or a_pod(name)).limited_to(limits)
     return pod.spec(priority=priority).on("node-a").facts()
 
 
@@ -263,3 +267,38 @@ class TestTold:
         found = find_preemption(cluster(state), demand(ask(24)), Constraints(), ME)
         assert found is not None
         assert found.told("models") == Victims("node-a", (1,), 24, ("chat",), 0)
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("victims", "words"),
+        [
+            (Victims("t4", (0,), 20, ("chat",)), "chat (20 GB of gpu-0 of t4)"),
+            (Victims("t4", (0, 1), 40, ("chat", "embed")), "chat and embed (40 GB of gpu-0 and gpu-1 of t4)"),
+            (Victims("t4", (3,), 9, (), 1), "1 pod in another namespace (9 GB of gpu-3 of t4)"),
+            (Victims("t4", own=("a",), others=2), "a and 2 pods in other namespaces (on t4)"),
+            (
+                Victims("t4", (0,), 50, ("a", "b", "c", "d", "e"), 2),
+                "a, b, c, 2 more in this namespace and 2 pods in other namespaces (50 GB of gpu-0 of t4)",
+            ),
+        ],
+    )
+    def test_they_say_who_and_where(self, victims: Victims, words: str) -> None:
+        assert victims_words(victims) == words
+
+    def test_the_refusal_and_its_causes_say_so(self) -> None:
+        long = "llama-3-3-70b-instruct-" + "x" * 200
+        refusal = NoFit(
+            Reason.INSUFFICIENT_CAPACITY,
+            "10 GB",
+            1,
+            attempts=tuple(CardAttempt("node-a", index, "card", 10, 4, 24, True) for index in range(16)),
+            usable_nodes=1,
+            can_wait=True,
+            victims=Victims(long, (0, 1), 20, (long, long + "2", long + "3", long + "4"), 7),
+        )
+        text = explain(refusal)
+        assert "\nPods of lower priority hold enough: llama-3-3-70b-instruct-" in text
+        assert len(text) < 900
+        assert causes(refusal)[1].reason == "LowerPriorityPods"
+        assert violations(refusal) == []
