@@ -66,7 +66,7 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
                 term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
-                term.create_task(Waker(client, cluster, reports, owners, _now).run())
+                term.create_task(Waker(client, cluster, reports, owners, _now, preemption=common.preemption).run())
 
         def unready() -> Iterator[str]:
             yield from watches.behind(time.monotonic())

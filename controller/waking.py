@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from controller.reports import Report, Reports
-from controller.room import Needs, Room
+from controller.room import Needs, Room, may_preempt
 from controller.workloads import pod_of, refused_owner
 from shared.api import names
 from shared.core.owners import OwnerRef
@@ -44,6 +44,10 @@ class _Waiting:
     owner: OwnerRef
     rank: tuple[int, str, str]
 
+    @property
+    def priority(self) -> int:
+        return -self.rank[0]
+
 
 @dataclass(slots=True)
 class _Pause:
@@ -58,13 +62,21 @@ class Waker:
     """Looks who would fit whenever something changes that can make room, and touches just those."""
 
     def __init__(
-        self, client: KubeClient, cluster: Cluster, reports: Reports, owners: Owners, now: Callable[[], datetime]
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        reports: Reports,
+        owners: Owners,
+        now: Callable[[], datetime],
+        *,
+        preemption: bool = False,
     ) -> None:
         self._client = client
         self._cluster = cluster
         self._reports = reports
         self._owners = owners
         self._now = now
+        self._preemption = preemption
         self._due = asyncio.Event()
         self._pauses: dict[str, _Pause] = {}
 
@@ -123,7 +135,8 @@ class Waker:
         fits = False
         for _ in range(missing):
             if not room.take(snapshot, needs):
-                break
+                # Whose place it takes has none in `room`, and the scheduler keeps for it what they leave.
+                return fits or (self._preemption and may_preempt(snapshot, needs, one.priority))
             fits = True
             await asyncio.sleep(0)
         return fits

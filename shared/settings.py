@@ -28,6 +28,7 @@ class CommonSettings:
     kubeconfig: str | None = None
     tls_secret: str = "placement-operator-webhook-tls"  # noqa: S105 - the name of a Secret
     exclusive: bool = False
+    preemption: bool = False
     log_level: str = "info"
     health_host: str = "0.0.0.0"  # noqa: S104 - the kubelet probes the pod's address
     health_port: int = 8081
@@ -43,7 +44,6 @@ class WebhookSettings:
     listen_host: str = "0.0.0.0"  # noqa: S104 - the API server calls the pod's address
     listen_port: int = 9443
     runtime_class: str | None = None
-    preemption: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,6 @@ def webhook_settings(env: Mapping[str, str]) -> WebhookSettings:
         listen_host=env.get("PLACEMENT_LISTEN_HOST") or defaults.listen_host,
         listen_port=_port(env, "PLACEMENT_LISTEN_PORT", defaults.listen_port),
         runtime_class=env.get("PLACEMENT_RUNTIME_CLASS") or None,
-        preemption=_enabled(env, "PLACEMENT_PREEMPTION"),
     )
 
 
@@ -97,6 +96,7 @@ def common_settings(env: Mapping[str, str]) -> CommonSettings:
         kubeconfig=env.get("KUBECONFIG") or None,
         tls_secret=env.get("PLACEMENT_TLS_SECRET") or defaults.tls_secret,
         exclusive=_flag(env, "PLACEMENT_EXCLUSIVE"),
+        preemption=_enabled(env, "PLACEMENT_PREEMPTION"),
         log_level=env.get("PLACEMENT_LOG_LEVEL") or defaults.log_level,
         health_host=env.get("PLACEMENT_HEALTH_HOST") or defaults.health_host,
         health_port=_port(env, "PLACEMENT_HEALTH_PORT", defaults.health_port),

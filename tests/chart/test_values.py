@@ -68,7 +68,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert chart.all("ResourceQuota") == []
     assert chart.all("CustomResourceDefinition") == []
     assert _environment(chart, "webhook")["PLACEMENT_RUNTIME_CLASS"] == "nvidia"
-    assert _environment(chart, "webhook")["PLACEMENT_PREEMPTION"] == "enabled"
+    assert [_environment(chart, each)["PLACEMENT_PREEMPTION"] for each in ("webhook", "controller")] == ["enabled"] * 2
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
 
 

@@ -17,7 +17,7 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert (common.kubeconfig, common.exclusive, common.log_level) == (None, False, "info")
     assert (common.health_host, common.health_port) == ("0.0.0.0", 8081)
     assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("0.0.0.0", 9443, None)
-    assert not webhook.preemption
+    assert not common.preemption
     assert controller.identity == "controller-0"
     assert controller.lease == "placement-operator-controller"
     assert controller.mutating_configuration == "zz-placement-operator"
@@ -64,7 +64,7 @@ def test_everything_can_be_set() -> None:
     webhook, controller = webhook_settings(env), controller_settings(env)
     assert (webhook.common.kubeconfig, webhook.common.exclusive) == ("/etc/kubeconfig", True)
     assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("127.0.0.1", 65535, "nvidia")
-    assert webhook.preemption
+    assert webhook.common.preemption
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
     assert controller.lease == "lease"
@@ -136,4 +136,4 @@ def test_the_common_ones_need_the_namespace_only() -> None:
 
 def test_a_wrong_word_for_preemption_is_named() -> None:
     with pytest.raises(SettingsError, match="PLACEMENT_PREEMPTION is 'true': write enabled or disabled"):
-        webhook_settings(LEAST | {"PLACEMENT_PREEMPTION": "true"})
+        common_settings(LEAST | {"PLACEMENT_PREEMPTION": "true"})

@@ -12,7 +12,9 @@ import pytest
 
 from controller.waking import Waker
 from shared.api import names
+from shared.core.nodes import node_facts
 from shared.core.owners import OwnerRef
+from tests.builders import a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.storage_builders import a_claim, a_class, a_volume, fill
@@ -29,8 +31,9 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
-def waker(control: Control) -> Waker:
-    return Waker(control.served.client, control.cluster, control.reports, control.owners, lambda: NOW)
+def waker(control: Control, *, preemption: bool = False) -> Waker:
+    served = control.served
+    return Waker(served.client, control.cluster, control.reports, control.owners, lambda: NOW, preemption=preemption)
 
 
 def template(gb: str | None = "6", **spec: Any) -> dict[str, Any]:
@@ -262,3 +265,35 @@ async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) ->
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+class TestPreemption:
+    @pytest.fixture
+    async def full(self, tmp_path: Path) -> AsyncIterator[Control]:
+        """A node with one card of 16 GB, on which a pod of priority 0 runs."""
+        async with controlling(tmp_path) as control:
+            control.see_node("t4", 16)
+            control.cluster.node_upserted(node_facts(a_node("t4").offering({names.card_resource(0): "16"}).raw()))
+            chat = a_pod("other").limited_to({names.card_resource(0): "16"}).on("t4").facts()
+            control.cluster.pod_upserted(chat)
+            yield control
+
+    async def test_an_owner_whose_pod_may_take_the_place_of_another_is_touched(self, full: Control) -> None:
+        urgent = await waiting(full, "urgent", priority=100)
+        await waker(full).walk()
+        assert woken(full, urgent) == []
+        await waker(full, preemption=True).walk()
+        assert woken(full, urgent) == ["urgent"]
+
+    async def test_one_that_may_not_is_left_alone(self, full: Control) -> None:
+        equal, large = await waiting(full, "equal"), await waiting(full, "large", "17", priority=100)
+        await waker(full, preemption=True).walk()
+        assert woken(full, equal, large) == []
+
+    async def test_nobody_is_woken_for_what_a_preempting_pod_waits_for(self, full: Control) -> None:
+        urgent = a_pod("urgent").limited_to({names.card_resource(0): "16"}).spec(priority=100).pinned_to("t4").facts()
+        full.cluster.pod_upserted(urgent)
+        full.cluster.pod_deleted("uid-models-other")
+        chat = await waiting(full, "chat", priority=50)
+        await waker(full, preemption=True).walk()
+        assert woken(full, chat) == []

@@ -8,8 +8,6 @@
 {{- define "placement-operator.env.webhook" -}}
 - name: PLACEMENT_RUNTIME_CLASS
   value: {{ .Values.placement.runtimeClassName | quote }}
-- name: PLACEMENT_PREEMPTION
-  value: {{ .Values.placement.preemption }}
 {{- end }}
 
 {{- define "placement-operator.env.controller" -}}
