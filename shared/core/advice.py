@@ -215,5 +215,5 @@ def preemption_words(refusal: NoFit) -> str:
     """Whose place the pod would have if pods might take that of others."""
     if refusal.victims is None:
         return ""
-    of = victims_words(refusal.victims)
-    return f"Pods of lower priority hold enough: {of}. With the chart value placement.preemption it takes their place."
+    what = "With the chart value placement.preemption=enabled it takes their place."
+    return f"Pods of lower priority hold enough: {victims_words(refusal.victims)}. {what}"

@@ -9,6 +9,7 @@ ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -164,12 +165,19 @@ class _Search:
 def _left_over(state: NodeState, lower: Sequence[PodFacts], fits: _Fits) -> list[PodFacts] | None:
     """Those of the pods of `lower`, the most important first, that cannot stay on a node if one more is to fit there.
 
-    None if it does not even fit without any of them.
+    None if it does not even fit without any of them. Fewer pods never leave less room, so that how many can stay until
+    the next one cannot is found by halving.
     """
-    leaving = {pod.key for pod in lower}
-    if not fits(state.without_pods(leaving)):
+    if not fits(state.without_pods({pod.key for pod in lower})):
         return None
-    for pod in lower:
-        if fits(state.without_pods(leaving - {pod.key})):
-            leaving.discard(pod.key)
-    return [pod for pod in lower if pod.key in leaving]
+    victims: list[PodFacts] = []
+
+    def is_too_many(end: int) -> bool:
+        return not fits(state.without_pods({pod.key for pod in (*victims, *lower[end:])}))
+
+    end = 0
+    while end < len(lower):
+        end = bisect_left(range(len(lower) + 1), True, lo=end + 1, key=is_too_many)
+        if end <= len(lower):
+            victims.append(lower[end - 1])
+    return victims

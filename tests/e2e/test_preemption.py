@@ -9,12 +9,15 @@ import pytest
 
 from hack.devcluster.api import Api, Json
 from hack.devcluster.cluster import DevCluster
+from hack.devcluster.nodes import node_manifest, wait_nodes_ready
 from hack.devcluster.operator import Operator
+from hack.devcluster.spec import NodeSpec
 from shared.api import names
 from shared.core.ledger import Mark
-from tests.e2e.conftest import MakePool, Pool, Stage, namespaces, pools
+from tests.e2e.conftest import MakePool, Pool, Stage, admitted, namespaces, pools
 from tests.e2e.invariants import findings
 from tests.e2e.kube import Namespace, booked, deployment, ledger, phase, pod, reservation, until, wait_balanced
+from tests.e2e.reviews import NOWHERE
 
 pytestmark = pytest.mark.e2e
 
@@ -24,6 +27,7 @@ _CLASSES: dict[str, Json] = {
     HIGH: {"value": 1000},
     POLITE: {"value": 1000, "preemptionPolicy": "Never"},
 }
+WHOLE = {names.NVIDIA_GPU: "1"}
 _HELD_BACK = {"finalizers": ["example.com/still-writing"]}
 
 
@@ -47,6 +51,20 @@ def make_pool(preempting: Stage) -> Iterator[MakePool]:
 @pytest.fixture
 def here(make_pool: MakePool) -> Pool:
     return make_pool(24)
+
+
+@pytest.fixture
+def managed(preempting: Stage) -> Iterator[str]:
+    """A node without an agent, whose plugin gives two whole cards away."""
+    name = "e2e-managed"
+    manifest = node_manifest(NodeSpec(name=name, labels={"pool": name, f"{names.GFD_PREFIX}memory": "23028"}))
+    capacity = {**manifest["status"]["capacity"], names.NVIDIA_GPU: "2"}
+    preempting.api.create("/api/v1/nodes", {**manifest, "status": {"capacity": capacity, "allocatable": capacity}})
+    wait_nodes_ready(preempting.api, [name])
+    probe = pod("probe", limits=WHOLE, pool=name)
+    until("the webhooks know it", lambda: admitted(preempting, probe, Namespace(preempting.api, NOWHERE)) == {True})
+    yield name
+    preempting.api.delete(f"/api/v1/nodes/{name}")
 
 
 @pytest.fixture
@@ -135,6 +153,18 @@ def test_replicas_take_the_place_of_as_many_as_they_need(
     tenant.running("chat", 2)
     wait_balanced(preempting.api, there.nodes)
     assert findings(preempting.api, there.nodes) == []
+
+
+def test_whole_cards_of_a_vendor_are_freed_as_well(preempting: Stage, managed: str, tenant: Namespace) -> None:
+    """Where a vendor's device plugin gives the cards away, the scheduler counts its units."""
+    for name in ("one", "two"):
+        tenant.create(pod(name, limits=WHOLE, pool=managed, priorityClassName=LOW))
+        tenant.running(name)
+    tenant.create(pod("urgent", limits=WHOLE, pool=managed, priorityClassName=HIGH))
+    tenant.running("urgent")
+    until("one of the others is gone", lambda: len(tenant.listed("Pod")) == 2)
+    until("the ledger says so", lambda: len(ledger(preempting.api, managed)) == 2)
+    until("it is a reservation like any other", lambda: not _marked(preempting.api, managed))
 
 
 @pytest.mark.parametrize(

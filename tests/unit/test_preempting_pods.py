@@ -111,8 +111,8 @@ async def test_where_it_is_switched_off_the_refusal_names_who_holds_enough(
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.refusal, NoFit)
     assert (
-        "\nPods of lower priority hold enough: chat (20 GB of gpu-0 of t4). With the chart value placement.preemption "
-        "it takes their place.\n"
+        "\nPods of lower priority hold enough: chat (20 GB of gpu-0 of t4). With the chart value "
+        "placement.preemption=enabled it takes their place.\n"
     ) in explain(outcome.refusal)
     assert marks(served) == {}
 
