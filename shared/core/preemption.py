@@ -177,7 +177,7 @@ def _left_over(state: NodeState, lower: Sequence[PodFacts], fits: _Fits) -> list
 
     end = 0
     while end < len(lower):
-        end = bisect_left(range(len(lower) + 1), True, lo=end + 1, key=is_too_many)
+        end = bisect_left(range(len(lower) + 1), x=True, lo=end + 1, key=is_too_many)
         if end <= len(lower):
             victims.append(lower[end - 1])
     return victims
