@@ -38,8 +38,7 @@ def review_ledger(
 
     An entry is dropped at once when its pod was seen and is gone, and is overdue when no pod came within `ttl_s`. A pod
     that carries an id and has no entry gets one back; of two pods with one id the older keeps it. An entry stands for
-    no pod of another namespace: there its id is a copy. One whose pod is bound is not preempting any more. Updates
-    `seen`.
+    no pod of another namespace: there its id is a copy. An entry is preempting until its pod is bound. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
@@ -50,8 +49,7 @@ def review_ledger(
         pod = carriers.get(reservation)
         if pod is not None:
             seen.first_seen.pop(reservation, None)
-            # Until the scheduler has bound it, a pod that takes the place of others waits for them to leave.
-            mark = entry.mark if entry.mark is Mark.PREEMPTING and not pod.bound else Mark.NONE
+            mark = Mark.NONE if pod.bound or entry.mark is not Mark.PREEMPTING else entry.mark
             if (entry.shares, entry.units, entry.mark) != (pod.shares, pod.units, mark):
                 changes[reservation] = replace(entry_of(pod), mark=mark)
         elif (reservation, entry.namespace) in seen.confirmed:
@@ -64,7 +62,7 @@ def review_ledger(
                 waits.append(left_s)
     for reservation, pod in carriers.items():
         if reservation not in ledger:
-            changes[reservation] = entry_of(pod)
+            changes[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
     forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
     return Review(changes, tuple(overdue), min(waits, default=None))
 
@@ -80,6 +78,12 @@ def entry_of(pod: PodFacts) -> Entry:
     """The entry that stands for a pod that exists."""
     owner = pod.owner.uid if pod.owner is not None else ""
     return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
+
+
+def _mark_anew(pod: PodFacts, pods: Mapping[str, PodFacts]) -> Mark:
+    """The mark of an entry that was lost: that of a pod which may have been placed where others have to leave first."""
+    over_others = not pod.bound and any(other.bound and other.priority < pod.priority for other in pods.values())
+    return Mark.PREEMPTING if over_others else Mark.NONE
 
 
 def _carriers(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:

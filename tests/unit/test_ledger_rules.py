@@ -96,6 +96,13 @@ class TestPreempting:
         waiting = replace(pod(gb=5), bound=False)
         assert review({ID: self.MARKED}, waiting).changes == {ID: replace(entry_of(waiting), mark=Mark.PREEMPTING)}
 
+    def test_one_that_was_lost_is_so_again_where_others_may_have_to_leave(self) -> None:
+        waiting = replace(pod(), bound=False, priority=5)
+        equal, lower = (holder(name, {0: 6}, priority=priority) for name, priority in (("equal", 5), ("lower", 4)))
+        assert review({}, waiting, lower).changes == {ID: replace(entry_of(waiting), mark=Mark.PREEMPTING)}
+        assert review({}, waiting, equal, replace(lower, bound=False)).changes == {ID: entry_of(waiting)}
+        assert review({}, pod(), lower).changes == {ID: entry_of(pod())}
+
     def test_it_waits_for_its_pod_and_goes_with_it_like_any_other(self) -> None:
         seen = Sightings()
         assert review({ID: self.MARKED}, seen=seen, now=100.0) == Review({}, (), TTL_S)
