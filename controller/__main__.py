@@ -87,7 +87,17 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 term.create_task(Placements(client, cluster, fates, reports, owners, events, _now, queues).run())
                 if settings.read_logs:
                     term.create_task(CrashLogs(client, fates).run())
-                term.create_task(Waker(client, cluster, reports, owners, _now, settings.wake_kinds, recorder).run())
+                waker = Waker(
+                    client,
+                    cluster,
+                    reports,
+                    owners,
+                    _now,
+                    settings.wake_kinds,
+                    recorder,
+                    preemption=common.preemption,
+                )
+                term.create_task(waker.run())
                 term.create_task(Rejected(client, cluster, owners, events).run())
                 stuck = Stuck(
                     client,

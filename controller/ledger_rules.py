@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from shared.core.ledger import Entry, is_id, owner_hash
+from shared.core.ledger import Entry, Mark, is_id, owner_hash
 from shared.core.pods import PodFacts
 
 
@@ -38,7 +38,7 @@ def review_ledger(
 
     An entry is dropped at once when its pod was seen and is gone, and is overdue when no pod came within `ttl_s`. A pod
     that carries an id and has no entry gets one back; of two pods with one id the older keeps it. An entry stands for
-    no pod of another namespace: there its id is a copy. Updates `seen`.
+    no pod of another namespace: there its id is a copy. An entry is preempting until its pod is bound. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
@@ -49,8 +49,9 @@ def review_ledger(
         pod = carriers.get(reservation)
         if pod is not None:
             seen.first_seen.pop(reservation, None)
-            if (entry.shares, entry.units) != (pod.shares, pod.units):
-                changes[reservation] = entry_of(pod)
+            mark = Mark.NONE if pod.bound or entry.mark is not Mark.PREEMPTING else entry.mark
+            if (entry.shares, entry.units, entry.mark) != (pod.shares, pod.units, mark):
+                changes[reservation] = replace(entry_of(pod), mark=mark)
         elif (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:
@@ -61,7 +62,7 @@ def review_ledger(
                 waits.append(left_s)
     for reservation, pod in carriers.items():
         if reservation not in ledger:
-            changes[reservation] = entry_of(pod)
+            changes[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
     forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
     return Review(changes, tuple(overdue), min(waits, default=None))
 
@@ -77,6 +78,12 @@ def entry_of(pod: PodFacts) -> Entry:
     """The entry that stands for a pod that exists."""
     owner = pod.owner.uid if pod.owner is not None else ""
     return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
+
+
+def _mark_anew(pod: PodFacts, pods: Mapping[str, PodFacts]) -> Mark:
+    """The mark of an entry that was lost: that of a pod which may have been placed where others have to leave first."""
+    over_others = not pod.bound and any(other.bound and other.priority < pod.priority for other in pods.values())
+    return Mark.PREEMPTING if over_others else Mark.NONE
 
 
 def _carriers(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:

@@ -12,6 +12,7 @@ from shared.core.demand import Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.placement import Placed, find_place
 from shared.core.pods import PodFacts
+from shared.core.preemption import find_preemption
 from shared.core.snapshot import NodeState, Snapshot
 
 
@@ -58,6 +59,11 @@ class Room:
             self._filled[placed.node] = _Filled(live[placed.node])
         self._filled[placed.node].add(placed, needs.constraints)
         return True
+
+
+def may_preempt(snapshot: Snapshot, needs: Needs, priority: int) -> bool:
+    """Whether a pod of this priority would have a place if pods of lower priority left."""
+    return find_preemption(snapshot, needs.demand, needs.constraints, priority) is not None
 
 
 class _Filled:

@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.control_recorder import ControlRecorder
 from controller.reports import Report, Reports
-from controller.room import Needs, Room
+from controller.room import Needs, Room, may_preempt
 from controller.workloads import NO_KINDS, pods_of, refused_owner
 from shared.api import names
 from shared.core.owners import OwnerRef
@@ -47,6 +47,10 @@ class _Waiting:
     owner: OwnerRef
     rank: tuple[int, str, str]
 
+    @property
+    def priority(self) -> int:
+        return -self.rank[0]
+
 
 @dataclass(slots=True)
 class _Pause:
@@ -69,6 +73,8 @@ class Waker:
         now: Callable[[], datetime],
         more_kinds: paths.OwnerKinds = NO_KINDS,
         recorder: ControlRecorder | None = None,
+        *,
+        preemption: bool = False,
     ) -> None:
         """`more_kinds` are custom kinds that this account has the right to touch."""
         self._client = client
@@ -78,6 +84,7 @@ class Waker:
         self._now = now
         self._more_kinds = more_kinds
         self._recorder = recorder or ControlRecorder()
+        self._preemption = preemption
         self._due = asyncio.Event()
         self._pauses: dict[str, _Pause] = {}
 
@@ -143,7 +150,10 @@ class Waker:
         fits = False
         for _ in range(missing):
             if not any(room.take(snapshot, needs) for needs in templates):
-                break
+                # Whose place it takes has none in `room`, and the scheduler keeps for it what they leave.
+                return fits or (
+                    self._preemption and any(may_preempt(snapshot, needs, one.priority) for needs in templates)
+                )
             fits = True
             await asyncio.sleep(0)
         return fits

@@ -24,11 +24,14 @@ from shared.core.node_index import NodeIndex, Nodes
 from shared.core.nodes import NodeFacts
 from shared.core.placement import place
 from shared.core.pods import REQUIRED, PodFacts
+from shared.core.preemption import find_preemption
+from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
 
 SIZES: Final = (10, 500, 5000)
 _CARDS: Final = 8
 _CARD_GB: Final = 80
+_RESOURCES: Final = tuple(map(names.card_resource, range(_CARDS)))
 _RACKS: Final = 50
 _NAMESPACE: Final = "models"
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -43,6 +46,8 @@ class _Case:
     name: str
     annotations: Mapping[str, str]
     spec: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    """Above 0 a place of less important pods is looked for, where there is no other."""
 
 
 def _away_from(app: str) -> dict[str, Any]:
@@ -68,6 +73,8 @@ _CASES: Final = (
     _Case("too big, refused", {names.VRAM: "100"}),
     _Case("40 GB x 9, refused", {names.VRAM: "40", names.GPUS: "9"}),
     _Case("6 GB, anti-affinity to all, refused", {names.VRAM: "6"}, _away_from("app-0")),
+    _Case("80 GB x 8, refused", {names.VRAM: "80", names.GPUS: "8"}),
+    _Case("80 GB x 8, refused, may preempt", {names.VRAM: "80", names.GPUS: "8"}, priority=1),
 )
 
 
@@ -82,12 +89,12 @@ def bench_place(show: Callable[[str], None]) -> None:
         demand, constraints = _read(case)
         cells = []
         for size in SIZES:
-            times = _time(snapshots[size], demand, constraints)
+            times = _time(snapshots[size], demand, constraints, case.priority)
             cells.append(f"{times[len(times) // 2]:>16.3f} {times[int(0.99 * len(times))]:>8.3f}")
         show(f"{case.name:<36}" + "".join(cells))
 
 
-def _time(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> list[float]:
+def _time(snapshot: Snapshot, demand: Demand, constraints: Constraints, priority: int = 0) -> list[float]:
     """CPU time of up to `_RUNS` decisions, as many as fit into `_PATIENCE_S`; sorted."""
     index = NodeIndex(snapshot.nodes)
     index.prepare()
@@ -98,7 +105,8 @@ def _time(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> list[
         changed = next(changes)
         began = time.process_time()
         index.put(changed)
-        place(Snapshot(Nodes(index)), demand, constraints)
+        if isinstance(place(Snapshot(Nodes(index)), demand, constraints), NoFit):
+            find_preemption(Snapshot(Nodes(index)), demand, constraints, priority)
         times.append(1000 * (time.process_time() - began))
     return sorted(times)
 
@@ -137,7 +145,7 @@ def _snapshot(size: int) -> Snapshot:
         facts = NodeFacts(
             name,
             labels={"rack": f"r{number % _RACKS}", _HOSTNAME: name},
-            allocatable={"cpu": 128_000, "memory": 2**40, "pods": 110},
+            allocatable={"cpu": 128_000, "memory": 2**40, "pods": 110} | dict.fromkeys(_RESOURCES, _CARD_GB),
         )
         pods = [_pod(number, index, name, chance.randrange(_CARD_GB + 1)) for index in range(_CARDS)]
         ledger = {str(pod.reservation): Entry(pod.namespace, owner_hash(""), 0, pod.shares) for pod in pods}
@@ -154,7 +162,7 @@ def _pod(number: int, index: int, node: str, gb: int) -> PodFacts:
         node=node,
         bound=True,
         labels={"app": app, "pod-template-hash": "5f6d7c8b9"},
-        requests={"cpu": 4000},
+        requests={"cpu": 4000, _RESOURCES[index]: gb},
         shares=((index, gb),),
         reservation=f"{number}-{index}",
     )

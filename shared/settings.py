@@ -28,6 +28,7 @@ class CommonSettings:
     kubeconfig: str | None = None
     tls_secret: str = "placement-operator-webhook-tls"  # noqa: S105 - the name of a Secret
     exclusive: bool = False
+    preemption: bool = False
     log_level: str = "info"
     health_host: str = "0.0.0.0"  # noqa: S104 - the kubelet probes the pod's address
     health_port: int = 8081
@@ -105,6 +106,7 @@ def common_settings(env: Mapping[str, str]) -> CommonSettings:
         kubeconfig=env.get("KUBECONFIG") or None,
         tls_secret=env.get("PLACEMENT_TLS_SECRET") or defaults.tls_secret,
         exclusive=_flag(env, "PLACEMENT_EXCLUSIVE"),
+        preemption=_enabled(env, "PLACEMENT_PREEMPTION"),
         log_level=env.get("PLACEMENT_LOG_LEVEL") or defaults.log_level,
         health_host=env.get("PLACEMENT_HEALTH_HOST") or defaults.health_host,
         health_port=_port(env, "PLACEMENT_HEALTH_PORT", defaults.health_port),
@@ -124,6 +126,13 @@ def _flag(env: Mapping[str, str], name: str, default: str = "false") -> bool:
     if value not in {"true", "false"}:
         raise SettingsError(f"{name} is {value!r}: write true or false")
     return value == "true"
+
+
+def _enabled(env: Mapping[str, str], name: str) -> bool:
+    value = env.get(name) or "disabled"
+    if value not in {"enabled", "disabled"}:
+        raise SettingsError(f"{name} is {value!r}: write enabled or disabled")
+    return value == "enabled"
 
 
 def _owner_kinds(env: Mapping[str, str], name: str) -> dict[tuple[str, str], str]:

@@ -331,3 +331,23 @@ class Model:
     def counts(selector: Json | None) -> bool:
         """The scheduler counts no pod for a selector without conditions."""
         return selector is not None and any(selector.values())
+
+
+def evicted(node: Json, running: Sequence[Json], pod: Json) -> list[str] | None:
+    """The names of the pods that the scheduler evicts from `node`, the only node of `pod`; None if that is no use.
+
+    As the documentation of DefaultPreemption has it, without disruption budgets: all of lower priority go, and as many
+    as possible come back, the most important first. Pods that are not bound are not on the node for it.
+    """
+    there = [each for each in running if each["spec"].get("nodeName") == node["metadata"]["name"]]
+    lower = [each for each in there if each["spec"].get("priority", 0) < pod["spec"].get("priority", 0)]
+    kept = [each for each in there if each not in lower]
+    if Model([node], kept, pod).reasons(node):
+        return None
+    victims = []
+    for each in sorted(lower, key=lambda one: (-one["spec"].get("priority", 0), one["status"]["startTime"])):
+        if Model([node], [*kept, each], pod).reasons(node):
+            victims.append(each["metadata"]["name"])
+        else:
+            kept.append(each)
+    return victims

@@ -76,6 +76,7 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
             new_id=_new_id,
             unix_time=_unix_time,
             runtime_class=settings.runtime_class,
+            preemption=common.preemption,
         )
         handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
         certificate = ServingCertificate(client, common.namespace, common.tls_secret)

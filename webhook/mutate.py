@@ -23,11 +23,12 @@ from shared.core.containers import mapping, read_containers, text
 from shared.core.demand import ReadPod, is_booked, read_pod
 from shared.core.filters import admits_load
 from shared.core.invalid import InvalidRequest
-from shared.core.ledger import Entry
+from shared.core.ledger import Entry, Mark
 from shared.core.owners import controller_of
 from shared.core.peers import Peers
 from shared.core.placement import Placed, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
+from shared.core.preemption import find_preemption
 from shared.core.refusal import Invalid, NoFit
 from shared.core.remedies import with_remedies
 from shared.core.snapshot import NodeState
@@ -45,7 +46,7 @@ from webhook.marks import (
     strip,
     without_defaults,
 )
-from webhook.notices import notices
+from webhook.notices import announced, notices
 from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
@@ -60,7 +61,10 @@ _OVERTAKEN: Final = "other creates kept taking the room that was found"
 
 
 class Mutator:
-    """Answers mutating reviews. `new_id` makes reservation ids, `unix_time` is the wall clock in whole seconds."""
+    """Answers mutating reviews. `new_id` makes reservation ids, `unix_time` is the wall clock in whole seconds.
+
+    `preemption` says whether a pod that fits nowhere may take the place of pods of lower priority.
+    """
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class Mutator:
         new_id: Callable[[], str],
         unix_time: Callable[[], int],
         runtime_class: str | None,
+        preemption: bool = False,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
@@ -78,6 +83,7 @@ class Mutator:
         self._new_id = new_id
         self._unix_time = unix_time
         self._runtime_class = runtime_class
+        self._preemption = preemption
 
     async def review(self, request: Request, deadline: float) -> Outcome:
         """The outcome for a pod's CREATE. `deadline` is the loop time by which the answer must be on its way."""
@@ -128,15 +134,22 @@ class Mutator:
         for _ in range(_MOST_ROUNDS):
             replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
             picture = picture_for(self._cluster, pod, reservation, replaced)
-            verdict = place(picture, demand, constraints)
+            verdict, preemption = place(picture, demand, constraints), None
             if isinstance(verdict, NoFit):
-                return Refused(with_remedies(verdict, picture, pod, demand, constraints))
+                if verdict.can_wait and patch.pod["spec"].get("preemptionPolicy") != names.PREEMPT_NEVER:
+                    preemption = find_preemption(picture, demand, constraints, pod.priority)
+                if preemption is None or not self._preemption:
+                    return Refused(with_remedies(verdict, picture, pod, demand, constraints, preemption))
+                verdict = preemption.placed
             state = self._cluster.node(verdict.node)
             assert state is not None
             if request.dry_run:
                 break
             memory = memory_mib(constraints.requests) if state.memory is not None else 0
-            entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory, verdict.units)
+            mark = Mark.NONE if preemption is None else Mark.PREEMPTING
+            victims = frozenset() if preemption is None else preemption.keys
+            since = self._unix_time()
+            entry = Entry(request.namespace, owner_hash, since, verdict.booking, memory, verdict.units, mark)
             self._cluster.hold(reservation, _on_cards(pod, verdict))
             recorded = False
             left = None if replaced is None else self._cluster.locate(replaced)
@@ -147,8 +160,9 @@ class Mutator:
                         verdict.node,
                         reservation,
                         entry,
-                        partial(self._admits, state, pod, reservation, constraints, replaced),
+                        partial(self._admits, state, pod, reservation, constraints, replaced, victims),
                         replaces=None if elsewhere else replaced,
+                        victims=victims,
                     )
             except TimeoutError:
                 return Unrecorded("no time was left to record it", cause=Cause.DEADLINE)
@@ -166,7 +180,11 @@ class Mutator:
         else:
             return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
         warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
-        notes = (*cautions(patch.pod), *notices(self._cluster, constraints, patch.pod, verdict.node))
+        notes = (
+            *announced(preemption, request.namespace),
+            *cautions(patch.pod),
+            *notices(self._cluster, constraints, patch.pod, verdict.node),
+        )
         return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
 
     async def _leave(self, node: str, reservation: str, deadline: float) -> None:
@@ -176,13 +194,22 @@ class Mutator:
                 await self._ledger.drop(node, reservation)
 
     def _admits(
-        self, chosen: NodeState, pod: PodFacts, reservation: str, constraints: Constraints, replaced: str | None
+        self,
+        chosen: NodeState,
+        pod: PodFacts,
+        reservation: str,
+        constraints: Constraints,
+        replaced: str | None,
+        victims: frozenset[str],
     ) -> bool:
         """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile.
 
         What is booked of its cards was worked out from their sizes and the node's mode, so those must be the same.
+        `victims` are pods that leave first.
         """
         picture = picture_for(self._cluster, pod, reservation, replaced)
+        if victims and chosen.name in picture.nodes:
+            picture = picture.changed({chosen.name: picture.nodes[chosen.name].without_pods(victims)})
         state = picture.nodes.get(chosen.name)
         return (
             state is not None

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shared.api import names
+from shared.core.advice import victims_words
 from shared.core.constraints import Constraints
+from shared.core.preemption import Preemption
 from shared.kube.cluster import Cluster
 from webhook.placed_record import read_record
 
@@ -14,6 +16,12 @@ from webhook.placed_record import read_record
 def notices(cluster: Cluster, constraints: Constraints, pod: Mapping[str, Any], node: str) -> tuple[str, ...]:
     """The notices on a pod that is placed on `node`, as the patch leaves it."""
     return (*_quotas_evaded(cluster, constraints.namespace, pod), *_volumes_unknown(cluster, constraints, node))
+
+
+def announced(preemption: Preemption | None, namespace: str) -> Iterator[str]:
+    """Which pods have to leave before a pod that was created in `namespace` can start."""
+    if preemption is not None:
+        yield f"the scheduler will evict pods of lower priority for it: {victims_words(preemption.told(namespace))}"
 
 
 def _quotas_evaded(cluster: Cluster, namespace: str, pod: Mapping[str, Any]) -> Iterator[str]:

@@ -102,6 +102,8 @@ RAY_ADDRESS: Final = "RAY_ADDRESS"
 # Kubernetes.
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+PREEMPT_NEVER: Final = "Never"
+"""The `preemptionPolicy` of pods that wait for room instead of taking it from others."""
 POD_SLOTS: Final = "pods"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

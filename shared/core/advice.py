@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from shared.api import names
-from shared.core.refusal import CardAttempt, NoFit, Reason
+from shared.core.refusal import CardAttempt, NoFit, Reason, Victims
 from shared.core.unit_words import unit_advice, unit_outlook
-from shared.core.wording import NAME_LIMIT, cut, join, one_line, sentence
+from shared.core.wording import NAME_LIMIT, counted, cut, join, one_line, sentence
 
+_MOST_NAMED_VICTIMS = 3
 _ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
 
 
@@ -194,3 +195,25 @@ def undeclared_words(refusal: NoFit) -> str:
         return ""
     node = cut(refusal.undeclared, NAME_LIMIT)
     return f"{node} has cards of unknown size: declare it in spec.cards[].vramGB of GPUNode {node}."
+
+
+def victims_words(victims: Victims) -> str:
+    """Which pods, and where they are: `chat, embed and 2 pods in other namespaces (24 GB of gpu-0 of t4)`."""
+    named, unnamed = victims.own[:_MOST_NAMED_VICTIMS], len(victims.own) - _MOST_NAMED_VICTIMS
+    who = [cut(name, NAME_LIMIT) for name in named]
+    if unnamed > 0:
+        who.append(f"{unnamed} more in this namespace")
+    if victims.others:
+        namespaces = "another namespace" if victims.others == 1 else "other namespaces"
+        who.append(f"{counted(victims.others, 'pod')} in {namespaces}")
+    cards = [f"gpu-{index}" for index in victims.cards]
+    where = f"{victims.gb} GB of {join(cards, 'and')} of" if cards else "on"
+    return f"{join(who, 'and')} ({where} {cut(victims.node, NAME_LIMIT)})"
+
+
+def preemption_words(refusal: NoFit) -> str:
+    """Whose place the pod would have if pods might take that of others."""
+    if refusal.victims is None:
+        return ""
+    what = "With the chart value placement.preemption=enabled it takes their place."
+    return f"Pods of lower priority hold enough: {victims_words(refusal.victims)}. {what}"

@@ -301,6 +301,8 @@ _POD = _record(
     metadata=_record(namespace=_text, labels=_map_of(_text)),
     spec=_record(
         nodeName=_text,
+        priority=_number,
+        preemptionPolicy=_text,
         nodeSelector=_map_of(_label_value),
         affinity=_AFFINITY,
         tolerations=_many(_TOLERATION),

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shared.core.advice import advise, elsewhere_words, is_shut, undeclared_words, update_words
+from shared.core.advice import (
+    advise,
+    elsewhere_words,
+    is_shut,
+    preemption_words,
+    undeclared_words,
+    update_words,
+    victims_words,
+)
 from shared.core.cards import PARTITION_MARK, CardClass
 from shared.core.holders import UNBORN
 from shared.core.refusal import CardAttempt, Excluded, Invalid, NodeAttempt, NoFit, Reason, Refusal
@@ -50,14 +58,16 @@ def explain(refusal: Refusal) -> str:
     # What a person can do comes before further facts where there is no room for all.
     rest = (
         update_words(refusal),
+        preemption_words(refusal),
         elsewhere_words(refusal),
         undeclared_words(refusal),
         _held(refusal),
         _memory(refusal),
         further,
     )
-    update, elsewhere, undeclared, held, memory, further = _fitted(rest, TEXT_LIMIT - len(first) - len(advice) - 1)
-    lines = (first, update, further, held, memory, advice, elsewhere, undeclared)
+    fitted = _fitted(rest, TEXT_LIMIT - len(first) - len(advice) - 1)
+    update, preemption, elsewhere, undeclared, held, memory, further = fitted
+    lines = (first, update, further, held, memory, preemption, advice, elsewhere, undeclared)
     return "\n".join(line for line in lines if line)
 
 
@@ -76,7 +86,10 @@ def causes(refusal: Refusal) -> tuple[Cause, ...]:
     units = (
         [Cause(unit_cause(unit), unit_words(unit), f"{unit.node}/{unit.resource}")] if (unit := refusal.unit) else []
     )
-    return (own, *excluded, *units, *cards)[:MOST_CAUSES]
+    victims = (
+        [Cause("LowerPriorityPods", victims_words(refusal.victims), refusal.victims.node)] if refusal.victims else []
+    )
+    return (own, *victims, *excluded, *units, *cards)[:MOST_CAUSES]
 
 
 def _fitted(lines: Sequence[str], room: int) -> Iterator[str]:

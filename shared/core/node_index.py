@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared.core.snapshot import NodeState
 
 _Place: TypeAlias = tuple[int, str]
-"""GB that a node has free in all, and its name."""
+"""A number by which nodes are ordered, such as the GB that one has free in all, and the node's name."""
 
 _MOST_KEYS = 16
 """Labels by which nodes are known: pods name the topology, and few name another one than everybody does."""
@@ -29,18 +29,19 @@ _NOTHING: Mapping[str, NodeState] = {}
 class NodeIndex:
     """Every node by name. Orders and groups are worked out when they are first asked for, and kept up from then on."""
 
-    __slots__ = ("_labelled", "_pods", "_repelling", "_room", "_states")
+    __slots__ = ("_labelled", "_pods", "_priorities", "_repelling", "_room", "_states")
 
     def __init__(self, states: Mapping[str, NodeState] | None = None) -> None:
         self._states: dict[str, NodeState] = dict(states or {})
         self._room: _RoomOrder | None = None
+        self._priorities: list[_Place] | None = None
         self._pods: PodIndex | None = None
         self._repelling: dict[str, NodeState] | None = None
         self._labelled: dict[str, dict[str, str]] = {}
 
     def prepare(self) -> None:
         """Works out everything now, while there are few nodes, and not in the middle of a decision among many."""
-        _ = self.room, self.pods, self.repelling
+        _ = self.room, self.priorities, self.pods, self.repelling
 
     @property
     def states(self) -> Mapping[str, NodeState]:
@@ -51,6 +52,13 @@ class NodeIndex:
         if self._room is None:
             self._room = _RoomOrder(self._states)
         return self._room
+
+    @property
+    def priorities(self) -> Sequence[_Place]:
+        """The nodes with pods on cards, by the lowest priority of such a pod."""
+        if self._priorities is None:
+            self._priorities = sorted(_by_priority(self._states.values()))
+        return self._priorities
 
     @property
     def pods(self) -> PodIndex:
@@ -89,6 +97,11 @@ class NodeIndex:
         old = self._states.get(name)
         if self._room is not None:
             self._room.change(old, new)
+        if self._priorities is not None:
+            for place in _by_priority(() if old is None else (old,)):
+                del self._priorities[bisect_left(self._priorities, place)]
+            for place in _by_priority(() if new is None else (new,)):
+                insort(self._priorities, place)
         if self._pods is not None:
             self._pods.change(name, {} if old is None else old.pods, {} if new is None else new.pods)
         if self._repelling is not None:
@@ -189,6 +202,14 @@ class Nodes(Mapping[str, "NodeState"]):
         unchanged = (place for place in places if place[1] not in self._changed)
         return (self[name] for _, name in heapq.merge(unchanged, _in_order(self._changed.values(), least_gb, sign)))
 
+    def with_pods_below(self, priority: int) -> Iterator[NodeState]:
+        """The nodes where a pod of lower priority is on a card, those with the lowest first."""
+        places = self._index.priorities[: bisect_left(self._index.priorities, (priority, ""))]
+        if self._changed:
+            changed = (place for place in _by_priority(self._changed.values()) if place[0] < priority)
+            places = sorted((*(place for place in places if place[1] not in self._changed), *changed))
+        return (self[name] for _, name in places)
+
     def repelling(self) -> Iterator[NodeState]:
         """The nodes with pods that have an anti-affinity of their own."""
         yield from (state for name, state in self._index.repelling.items() if name not in self._changed)
@@ -226,6 +247,10 @@ def _in_order(states: Iterable[NodeState], least_gb: int, sign: int) -> list[_Pl
         for state in states
         if state.offers_anything and (state.kinds or state.total_free_gb >= least_gb)
     )
+
+
+def _by_priority(states: Iterable[NodeState]) -> Iterator[_Place]:
+    return ((state.lowest_priority, state.name) for state in states if state.lowest_priority is not None)
 
 
 def _up(places: Sequence[_Place], least_gb: int) -> Iterator[_Place]:

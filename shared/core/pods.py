@@ -57,6 +57,9 @@ class PodFacts:
     """The volume claims that it uses, by name."""
     gated: bool = False
     """Whether the scheduler does not look at it yet."""
+    priority: int = 0
+    started: str = ""
+    """When the kubelet took it up; empty until then."""
 
     @property
     def units(self) -> Units:
@@ -112,6 +115,8 @@ def pod_facts(raw: Raw) -> PodFacts | None:
             if volume.get("persistentVolumeClaim")
         ),
         gated=bool(spec.get("schedulingGates")),
+        priority=spec.get("priority") or 0,
+        started=status.get("startTime") or "",
     )
 
 

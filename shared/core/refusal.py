@@ -165,6 +165,19 @@ class ExcludedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Victims:
+    """Pods of lower priority on a node that have what another one needs: those of the caller's namespace by name, of
+    other namespaces only how many. `cards` are the slots that would be freed, of which they hold `gb`.
+    """
+
+    node: str
+    cards: tuple[int, ...] = ()
+    gb: int = 0
+    own: tuple[str, ...] = ()
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RollingUpdate:
     """An update that waits for itself: `pod`, of an older revision of the workload, keeps the room that the new one
     needs, and goes only once the new one runs.
@@ -204,7 +217,7 @@ class NoFit:
     nearest offer of it. `versionless` is the runtime of which no usable node tells a version, and `divisible` says that
     several free cards of one node would hold what is too large for one. `owned` says that a controller creates the pod
     again by itself, `update` that what is in the way is an older pod of the same workload, `elsewhere` is a node that
-    has room and that the pod keeps itself from.
+    has room and that the pod keeps itself from, `victims` are pods of lower priority whose place it could have.
     """
 
     reason: Reason
@@ -234,6 +247,7 @@ class NoFit:
     owned: bool = True
     update: RollingUpdate | None = None
     elsewhere: Elsewhere | None = None
+    victims: Victims | None = None
 
 
 @dataclass(frozen=True, slots=True)

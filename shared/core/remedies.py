@@ -1,6 +1,7 @@
 """What would give a refused pod a place: found by deciding again with one thing different.
 
 - Had it another toleration, selector or node name: a node that has room and that the pod keeps itself from.
+- Could it take the place of pods of lower priority: if somebody has looked for such a place.
 - Without older pods of its own workload: with the default rolling update of a Deployment the new pod comes before the
   old one goes. Where the old one has the card, the update waits for itself.
 """
@@ -15,6 +16,7 @@ from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.placement import find_place
 from shared.core.pods import PodFacts
+from shared.core.preemption import Preemption
 from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.tolerations import Toleration, TolerationOperator, untolerated
@@ -34,13 +36,24 @@ class _Revision:
         return other is not None and other != self and replace(other, hash=self.hash) == self
 
 
-def with_remedies(refusal: NoFit, snapshot: Snapshot, pod: PodFacts, demand: Demand, constraints: Constraints) -> NoFit:
-    """The refusal of `pod`, which was found in `snapshot`, with what its owner can do about it."""
+def with_remedies(
+    refusal: NoFit,
+    snapshot: Snapshot,
+    pod: PodFacts,
+    demand: Demand,
+    constraints: Constraints,
+    preemption: Preemption | None = None,
+) -> NoFit:
+    """The refusal of `pod`, which was found in `snapshot`, with what its owner can do about it.
+
+    `preemption` is the place that it would have if it might take that of others.
+    """
     return replace(
         refusal,
         owned=pod.owner is not None,
         update=_update(refusal, snapshot, pod, demand, constraints),
         elsewhere=_elsewhere(snapshot, demand, constraints),
+        victims=None if preemption is None else preemption.told(pod.namespace),
     )
 
 

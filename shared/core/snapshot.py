@@ -6,7 +6,7 @@ that runs without awaiting sees one consistent picture and nothing is copied for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.core.cards import Card, Inventory, Vendor
@@ -50,6 +50,8 @@ class NodeState:
     """The vendor's resources that book the cards; empty where the product's own do. `requested` counts their units."""
     cards_in_shares: int = 0
     """How many cards have shares on them, whatever books the cards now."""
+    lowest_priority: int | None = None
+    """The lowest priority of the pods that run there on a card; None where none does."""
 
     @classmethod
     def of(
@@ -97,6 +99,7 @@ class NodeState:
             repelling=tuple(pod for pod in pods.values() if pod.anti_affinity),
             kinds=kinds,
             cards_in_shares=cards_in_shares,
+            lowest_priority=_lowest_priority(pods),
         )
 
     @property
@@ -136,6 +139,9 @@ class NodeState:
     def with_inventory(self, inventory: Inventory, ledger: Mapping[str, Entry]) -> NodeState:
         return NodeState.of(self.facts, inventory, ledger, self.pods)
 
+    def with_entry(self, reservation: str, entry: Entry) -> NodeState:
+        return self.with_inventory(self.inventory, {**self.ledger, reservation: entry})
+
     def without_entry(self, reservation: str) -> NodeState:
         if reservation not in self.ledger:
             return self
@@ -150,6 +156,16 @@ class NodeState:
             return self
         pods = {other: pod for other, pod in self.pods.items() if other != key}
         return NodeState.of(self.facts, self.inventory, self.ledger, pods)
+
+    def without_pods(self, keys: Collection[str]) -> NodeState:
+        """The node once these pods have left it, and with them the entries that stand for them."""
+        if not keys:
+            return self
+        pods = {key: pod for key, pod in self.pods.items() if key not in keys}
+        left = {(pod.reservation, pod.namespace) for key, pod in self.pods.items() if key in keys}
+        left -= {(pod.reservation, pod.namespace) for pod in pods.values()}
+        ledger = {key: entry for key, entry in self.ledger.items() if (key, entry.namespace) not in left}
+        return NodeState.of(self.facts, self.inventory, ledger, pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +247,14 @@ def _requested(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dic
 def _add_beyond(requested: dict[str, int], held: Mapping[str, int], seen: Mapping[str, int]) -> None:
     for resource, count in held.items():
         requested[resource] = requested.get(resource, 0) + max(0, count - seen.get(resource, 0))
+
+
+def _lowest_priority(pods: Mapping[str, PodFacts]) -> int | None:
+    lowest: int | None = None
+    for pod in pods.values():
+        if pod.bound and (lowest is None or pod.priority < lowest) and (pod.shares or pod.units):
+            lowest = pod.priority
+    return lowest
 
 
 def _free_gb(card: Card, used: int, *, exclusive: bool) -> int:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from shared.core.ledger import Entry, Shares, merge_shares, summarise
+from shared.core.ledger import Entry, summarise
 from shared.core.placement import fits
 from shared.core.snapshot import NodeState
-from shared.core.units import Units, add_units
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
@@ -33,6 +32,7 @@ Changes: TypeAlias = Mapping[str, Entry | None]
 class _Wish:
     """An entry that waits to be written, in place of the one that it `replaces` if any.
 
+    `victims` are the pods, by key, that have to leave before there is room for it.
     `outcome` says whether it was, or what went wrong; None while it is open.
     """
 
@@ -40,6 +40,7 @@ class _Wish:
     entry: Entry
     is_still_right: Callable[[], bool]
     replaces: str | None = None
+    victims: frozenset[str] = frozenset()
     outcome: bool | ApiError | None = None
 
 
@@ -63,6 +64,7 @@ class Ledger:
         is_still_right: Callable[[], bool] = lambda: True,
         *,
         replaces: str | None = None,
+        victims: frozenset[str] = frozenset(),
     ) -> bool:
         """Records `entry`, or returns False because others took the room meanwhile: then decide again.
 
@@ -70,10 +72,11 @@ class Ledger:
         picture before each try, since a conflict means that somebody else has just promised something on that node.
         Entries that wait for the same node go out in one write, and so does the end of an entry on this node that one
         of them `replaces`; where that is gone already, or has a pod after all, the new one has no right to its room.
+        For an entry that is preempting there has to be room once its `victims`, by the keys of their pods, have left.
         Raises `ApiError` when nothing is known to be recorded. A caller that is cancelled must assume that the entry
         may have been written; it is then unconfirmed, and the controller drops it.
         """
-        wish = _Wish(reservation, entry, is_still_right, replaces)
+        wish = _Wish(reservation, entry, is_still_right, replaces, victims)
         self._waiting.setdefault(node, []).append(wish)
         try:
             async with self._lock(node):
@@ -170,24 +173,18 @@ class Ledger:
         for wish in batch:
             state = state.without_pod(self._cluster.hold_key(wish.reservation))
         still_open: list[_Wish] = []
-        taken: Shares = ()
-        taken_mib = 0
-        taken_units: Units = ()
         for wish in batch:
-            together = merge_shares((*taken, *wish.entry.shares))
-            together_mib = taken_mib + wish.entry.memory_mib
-            units_together = add_units(taken_units, wish.entry.units)
-            vacated = self._vacated(state, wish)
-            if known.ledger.get(wish.reservation) == wish.entry:
+            entry, vacated = wish.entry, self._vacated(state, wish)
+            if known.ledger.get(wish.reservation) == entry:
                 wish.outcome = True
             elif (
                 vacated is None
-                or not fits(vacated, together, together_mib, units_together)
+                or not fits(vacated.without_pods(wish.victims), entry.shares, entry.memory_mib, entry.units)
                 or not wish.is_still_right()
             ):
                 wish.outcome = False
             else:
-                taken, taken_mib, taken_units, state = together, together_mib, units_together, vacated
+                state = vacated.with_entry(wish.reservation, entry)
                 still_open.append(wish)
         return still_open
 

@@ -26,6 +26,7 @@ EVERYTHING: Values = {
         "stuckAfterSeconds": 90,
         "replaceStuck": False,
         "readLogs": True,
+        "preemption": "enabled",
     },
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
@@ -77,6 +78,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert chart.all("CustomResourceDefinition") == []
     assert [len(chart.all(kind)) for kind in ("PodMonitor", "PrometheusRule", "NetworkPolicy")] == [1, 1, 2]
     assert _environment(chart, "webhook")["PLACEMENT_RUNTIME_CLASS"] == "nvidia"
+    assert [_environment(chart, each)["PLACEMENT_PREEMPTION"] for each in ("webhook", "controller")] == ["enabled"] * 2
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
     assert _environment(chart, "controller")["PLACEMENT_READ_LOGS"] == "true"
 
@@ -127,6 +129,7 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
         ({"ownerKinds": [{**RAY_CLUSTER, "wake": "yes"}]}, "at '/ownerKinds/0/wake'"),
         ({"placement": {"runtimeClassName": "Nvidia!"}}, "at '/placement/runtimeClassName'"),
         ({"placement": {"readLogs": "yes"}}, "at '/placement/readLogs': got string, want boolean"),
+        ({"placement": {"preemption": True}}, "at '/placement/preemption'"),
         ({"image": {"digest": "latest"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"logLevel": "loud"}, "'debug', 'info', 'warning', 'error'"),

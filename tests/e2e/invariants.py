@@ -20,7 +20,7 @@ from shared.api import names
 _PODS = "/api/v1/pods"
 _NODES = "/api/v1/nodes"
 _GPU_NODES = f"/apis/{names.API_VERSION}/gpunodes"
-_ENTRY = re.compile(r"([a-z0-9-]+)/([0-9a-f]{8});[0-9]+;([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)")
+_ENTRY = re.compile(r"([a-z0-9-]+)/([0-9a-f]{8});[0-9]+;([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)(?:;(kept|preempting))?")
 
 
 class Kind(StrEnum):
@@ -65,12 +65,15 @@ class _Holder:
     reservation: str
     age: tuple[str, str]
     shares: Mapping[int, int]
+    bound: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     claim: str
     shares: Mapping[int, int]
+    preempting: bool
+    """Whether its pod waits for others to leave: until then more than the budget is promised."""
 
 
 def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
@@ -95,16 +98,20 @@ def compare(
     for raw in nodes:
         node = raw["metadata"]["name"]
         status = ledgers.get(node, {})
-        found += _over_capacity(node, _on(node, later.values()), raw["status"]["capacity"])
+        found += _over_capacity(node, status, _on(node, later.values()), raw["status"]["capacity"])
         found += _over_budget(node, status)
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()))
     return found
 
 
-def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str, str]) -> Iterator[Finding]:
+def _over_capacity(
+    node: str, status: Mapping[str, Any], holders: Iterable[_Holder], capacity: Mapping[str, str]
+) -> Iterator[Finding]:
     """As the scheduler and the kubelet count."""
-    for card, gb in _total(holder.shares for holder in holders).items():
+    waiting = {reservation for reservation, entry in _entries(status).items() if entry is not None and entry.preempting}
+    taking = (holder.shares for holder in holders if holder.bound or holder.reservation not in waiting)
+    for card, gb in _total(taking).items():
         has = int(capacity.get(f"{names.CARD_RESOURCE_PREFIX}{card}", "0"))
         if gb > has:
             yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {gb} GB of {has}")
@@ -112,8 +119,9 @@ def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str,
 
 def _over_budget(node: str, status: Mapping[str, Any]) -> Iterator[Finding]:
     budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
-    booked = _total(entry.shares for entry in _entries(status).values() if entry is not None)
-    for card, gb in booked.items():
+    entries = [entry for entry in _entries(status).values() if entry is not None]
+    booked = _total(entry.shares for entry in entries)
+    for card, gb in _total(entry.shares for entry in entries if not entry.preempting).items():
         if gb > budgets.get(card, 0):
             yield Finding(Kind.OVER_COMMIT, node, card, f"{gb} GB are reserved of {budgets.get(card, 0)}")
     said = (status.get("summary") or {}).get("reservedGB", 0)
@@ -129,7 +137,8 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
     for holder in sorted(holders, key=lambda holder: holder.age):
         if holder.reservation in entries and holder.reservation not in carried:
             carried.add(holder.reservation)
-            if entries[holder.reservation] != _Entry(holder.claim, holder.shares):
+            entry = entries[holder.reservation]
+            if entry is None or (entry.claim, entry.shares) != (holder.claim, holder.shares):
                 text = status["reservations"][holder.reservation]
                 what = f"{holder.name} holds {holder.shares} for {holder.claim}, its entry says {text}"
                 yield Finding(Kind.DISAGREES, node, None, what)
@@ -168,6 +177,7 @@ def _holder(pod: Json) -> _Holder | None:
         reservation=metadata.get("labels", {}).get(names.RESERVATION, ""),
         age=(metadata["creationTimestamp"], metadata["uid"]),
         shares=shares,
+        bound=bool(spec.get("nodeName")),
     )
 
 
@@ -220,7 +230,7 @@ def _entry(text: str) -> _Entry | None:
     if match is None:
         return None
     pairs = (pair.split(":") for pair in match[3].split(","))
-    return _Entry(f"{match[1]}/{match[2]}", {int(card): int(gb) for card, gb in pairs})
+    return _Entry(f"{match[1]}/{match[2]}", {int(card): int(gb) for card, gb in pairs}, match[4] == "preempting")
 
 
 def _total(shares: Iterable[Mapping[int, int]]) -> Counter[int]:

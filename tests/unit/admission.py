@@ -118,7 +118,9 @@ def reason(outcome: Outcome) -> str:
 class Webhook:
     """One webhook process. `time` is its wall clock; the ids that it makes begin with `first_id`."""
 
-    def __init__(self, served: Served, *, first_id: int = 0, runtime_class: str | None = None) -> None:
+    def __init__(
+        self, served: Served, *, first_id: int = 0, runtime_class: str | None = None, preemption: bool = False
+    ) -> None:
         self.time = NOW
         self.cluster = Cluster()
         self.ledger = Ledger(served.client, self.cluster, exclusive=False)
@@ -131,6 +133,7 @@ class Webhook:
             new_id=lambda: reservation_id(next(self._ids)),
             unix_time=lambda: self.time,
             runtime_class=runtime_class,
+            preemption=preemption,
         )
         self.validator = Validator(self.cluster, self.ledger)
 

@@ -81,6 +81,17 @@ _CASES = {
             "over-commit on t4 gpu-0: 20 GB are reserved of 16",
         ),
     ),
+    "a-pod-that-waits-for-another-to-leave": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b", phase="Pending", **_PINNED)),
+        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
+        reserved=20,
+    ),
+    "a-pod-that-did-not-wait-for-another-to-leave": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b")),
+        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
+        reserved=20,
+        found=("over-commit on t4 gpu-0: pods request 20 GB of 16",),
+    ),
     "no-entry": Case(pods=(a_pod(),), found=(f"missing reservation on t4 gpu-0: models/chat ({ONE}) holds 6 GB",)),
     "no-entry-yet-for-a-pod-that-has-just-come": Case(pods=(a_pod(),), before=()),
     "no-entry-any-more-for-a-pod-that-is-gone": Case(before=(a_pod(),)),

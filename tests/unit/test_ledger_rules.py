@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.ledger_rules import Review, Sightings, entry_of, review_ledger
-from shared.core.ledger import Entry, decode, owner_hash
+from shared.core.ledger import Entry, Mark, decode, owner_hash
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
 from tests.unit.core_builders import entry, holder
@@ -82,6 +82,32 @@ def test_a_pod_without_an_entry_gets_it_back() -> None:
 )
 def test_an_entry_that_says_something_else_than_its_pod_is_corrected(wrong: Entry) -> None:
     assert review({ID: wrong}, pod()).changes == {ID: entry_of(pod())}
+
+
+class TestPreempting:
+    MARKED = replace(entry({0: 6}), mark=Mark.PREEMPTING)
+
+    def test_it_stays_so_until_its_pod_is_bound(self) -> None:
+        waiting = replace(pod(), bound=False)
+        assert review({ID: self.MARKED}, waiting).changes == {}
+        assert review({ID: self.MARKED}, pod()).changes == {ID: entry_of(pod())}
+
+    def test_it_stays_so_where_it_is_corrected(self) -> None:
+        waiting = replace(pod(gb=5), bound=False)
+        assert review({ID: self.MARKED}, waiting).changes == {ID: replace(entry_of(waiting), mark=Mark.PREEMPTING)}
+
+    def test_one_that_was_lost_is_so_again_where_others_may_have_to_leave(self) -> None:
+        waiting = replace(pod(), bound=False, priority=5)
+        equal, lower = (holder(name, {0: 6}, priority=priority) for name, priority in (("equal", 5), ("lower", 4)))
+        assert review({}, waiting, lower).changes == {ID: replace(entry_of(waiting), mark=Mark.PREEMPTING)}
+        assert review({}, waiting, equal, replace(lower, bound=False)).changes == {ID: entry_of(waiting)}
+        assert review({}, pod(), lower).changes == {ID: entry_of(pod())}
+
+    def test_it_waits_for_its_pod_and_goes_with_it_like_any_other(self) -> None:
+        seen = Sightings()
+        assert review({ID: self.MARKED}, seen=seen, now=100.0) == Review({}, (), TTL_S)
+        review({ID: self.MARKED}, replace(pod(), bound=False), seen=seen, now=101.0)
+        assert review({ID: self.MARKED}, seen=seen, now=102.0).changes == {ID: None}
 
 
 def test_an_entry_stands_for_no_pod_of_another_namespace() -> None:

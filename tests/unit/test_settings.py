@@ -17,6 +17,7 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert (common.kubeconfig, common.exclusive, common.log_level) == (None, False, "info")
     assert (common.health_host, common.health_port) == ("0.0.0.0", 8081)
     assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("0.0.0.0", 9443, None)
+    assert not common.preemption
     assert controller.identity == "controller-0"
     assert controller.lease == "placement-operator-controller"
     assert controller.mutating_configuration == "zz-placement-operator"
@@ -38,6 +39,7 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_OWNER_KINDS",
             "PLACEMENT_LISTEN_PORT",
             "PLACEMENT_RUNTIME_CLASS",
+            "PLACEMENT_PREEMPTION",
             "PLACEMENT_EXTRA_SANS",
             "PLACEMENT_UNCONFIRMED_TTL_SECONDS",
             "PLACEMENT_STUCK_AFTER_SECONDS",
@@ -58,6 +60,7 @@ def test_everything_can_be_set() -> None:
         "PLACEMENT_LISTEN_HOST": "127.0.0.1",
         "PLACEMENT_LISTEN_PORT": "65535",
         "PLACEMENT_RUNTIME_CLASS": "nvidia",
+        "PLACEMENT_PREEMPTION": "enabled",
         "PLACEMENT_EXTRA_SANS": " webhook.example.org, 192.0.2.7 ,",
         "PLACEMENT_UNCONFIRMED_TTL_SECONDS": "0.5",
         "PLACEMENT_CERTIFICATE_DAYS": "30",
@@ -71,6 +74,7 @@ def test_everything_can_be_set() -> None:
     webhook, controller = webhook_settings(env), controller_settings(env)
     assert (webhook.common.kubeconfig, webhook.common.exclusive) == ("/etc/kubeconfig", True)
     assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("127.0.0.1", 65535, "nvidia")
+    assert webhook.common.preemption
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
     assert controller.read_logs
@@ -143,3 +147,8 @@ def test_a_wrong_port_of_the_webhook_is_named() -> None:
 
 def test_the_common_ones_need_the_namespace_only() -> None:
     assert common_settings({"PLACEMENT_NAMESPACE": "sys"}).namespace == "sys"
+
+
+def test_a_wrong_word_for_preemption_is_named() -> None:
+    with pytest.raises(SettingsError, match="PLACEMENT_PREEMPTION is 'true': write enabled or disabled"):
+        common_settings(LEAST | {"PLACEMENT_PREEMPTION": "true"})

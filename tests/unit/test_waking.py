@@ -13,9 +13,11 @@ import pytest
 from controller.control_recorder import ControlRecorder
 from controller.waking import Waker
 from shared.api import names
+from shared.core.nodes import node_facts
 from shared.core.owners import OwnerRef
 from shared.kube import paths
 from shared.kube.owners import Owners
+from tests.builders import a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.storage_builders import a_claim, a_class, a_volume, fill
@@ -40,9 +42,17 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
-def waker(control: Control, recorder: ControlRecorder | None = None) -> Waker:
+def waker(control: Control, recorder: ControlRecorder | None = None, *, preemption: bool = False) -> Waker:
     client = control.served.client
-    return Waker(client, control.cluster, control.reports, control.owners, lambda: NOW, recorder=recorder)
+    return Waker(
+        client,
+        control.cluster,
+        control.reports,
+        control.owners,
+        lambda: NOW,
+        recorder=recorder,
+        preemption=preemption,
+    )
 
 
 def ray_waker(control: Control) -> Waker:
@@ -353,3 +363,35 @@ async def test_an_owner_that_is_woken_is_counted_and_one_that_stays_is_not(contr
     recorder = ControlRecorder()
     await waker(control, recorder).walk()
     assert value(recorder, "placement_owners_woken_total") == 1
+
+
+class TestPreemption:
+    @pytest.fixture
+    async def full(self, tmp_path: Path) -> AsyncIterator[Control]:
+        """A node with one card of 16 GB, on which a pod of priority 0 runs."""
+        async with controlling(tmp_path) as control:
+            control.see_node("t4", 16)
+            control.cluster.node_upserted(node_facts(a_node("t4").offering({names.card_resource(0): "16"}).raw()))
+            chat = a_pod("other").limited_to({names.card_resource(0): "16"}).on("t4").facts()
+            control.cluster.pod_upserted(chat)
+            yield control
+
+    async def test_an_owner_whose_pod_may_take_the_place_of_another_is_touched(self, full: Control) -> None:
+        urgent = await waiting(full, "urgent", priority=100)
+        await waker(full).walk()
+        assert woken(full, urgent) == []
+        await waker(full, preemption=True).walk()
+        assert woken(full, urgent) == ["urgent"]
+
+    async def test_one_that_may_not_is_left_alone(self, full: Control) -> None:
+        equal, large = await waiting(full, "equal"), await waiting(full, "large", "17", priority=100)
+        await waker(full, preemption=True).walk()
+        assert woken(full, equal, large) == []
+
+    async def test_nobody_is_woken_for_what_a_preempting_pod_waits_for(self, full: Control) -> None:
+        urgent = a_pod("urgent").limited_to({names.card_resource(0): "16"}).spec(priority=100).pinned_to("t4").facts()
+        full.cluster.pod_upserted(urgent)
+        full.cluster.pod_deleted("uid-models-other")
+        chat = await waiting(full, "chat", priority=50)
+        await waker(full, preemption=True).walk()
+        assert woken(full, chat) == []

@@ -89,6 +89,8 @@ spec:
               value: {{ include "placement-operator.tlsSecret" $root }}
             - name: PLACEMENT_EXCLUSIVE
               value: {{ not $values.placement.vramPluginV2.enabled | quote }}
+            - name: PLACEMENT_PREEMPTION
+              value: {{ $values.placement.preemption }}
             - name: PLACEMENT_LOG_LEVEL
               value: {{ $values.logLevel }}
             {{- with include "placement-operator.ownerKinds" $root }}
