@@ -15,6 +15,7 @@ from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
 from controller.placements import Placements
 from controller.reports import Reports
+from controller.seats import Seats
 from controller.waking import Waker
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -63,9 +64,12 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 term.create_task(certificates.run())
                 await watches.synced()
                 await reports.listed()
-                term.create_task(LedgerKeeper(client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s).run())
+                placements = Placements(client, cluster, reports, owners, Events(client, _now), _now)
+                seats = Seats(cluster, owners, placements.pods_of, unix_time=_unix_time)
+                ttl_s, kept_s = settings.unconfirmed_ttl_s, settings.kept_seat_s
+                term.create_task(LedgerKeeper(client, cluster, ledger, seats, ttl_s=ttl_s, kept_s=kept_s).run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive).run())
-                term.create_task(Placements(client, cluster, reports, owners, Events(client, _now), _now).run())
+                term.create_task(placements.run())
                 term.create_task(Waker(client, cluster, reports, owners, _now).run())
 
         def unready() -> Iterator[str]:
@@ -80,6 +84,10 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
 
 def _now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
+
+
+def _unix_time() -> int:
+    return int(time.time())
 
 
 if __name__ == "__main__":

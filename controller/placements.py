@@ -79,6 +79,11 @@ class Placements:
             for end in ends:
                 end()
 
+    def pods_of(self, namespace: str, top: OwnerRef) -> list[PodFacts]:
+        """The placed pods of a top owner, as far as their owners have been looked up."""
+        keys = self._pods_of.get((namespace, top), ())
+        return [pod for key in keys if (pod := self._cluster.pod(key)) is not None]
+
     def _pod_changed(self, key: str) -> None:
         pod = self._cluster.pod(key)
         if pod is not None and pod.is_placed:
@@ -124,7 +129,7 @@ class Placements:
         namespace, top = workload
         report = self._reports.of(namespace, top)
         ours = report if report is not None and report.workload.uid == top.uid else None
-        pods = [pod for key in self._pods_of.get(workload, ()) if (pod := self._cluster.pod(key)) is not None]
+        pods = self.pods_of(namespace, top)
         owner = await self._owners.read(namespace, top)
         gone = owner is None and await self._owners.is_gone(namespace, top)
         refusals = ours.refusals if ours is not None and not gone else {}

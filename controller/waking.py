@@ -15,6 +15,7 @@ from controller.reports import Report, Reports
 from controller.room import Needs, Room
 from controller.workloads import pod_of, refused_owner
 from shared.api import names
+from shared.core.ledger import owner_hash
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
 from shared.core.snapshot import Snapshot
@@ -38,10 +39,11 @@ _MOST_PODS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """An owner whose creates were refused. `rank` orders them: higher priority first, then the older."""
+    """An owner whose creates were refused, and its workload. `rank` orders them: higher priority first, then older."""
 
     namespace: str
     owner: OwnerRef
+    workload: OwnerRef
     rank: tuple[int, str, str]
 
 
@@ -120,9 +122,13 @@ class Waker:
         if raw is None or needs is None:
             return False
         missing = min(_MOST_PODS, (wanted_pods(raw) or 0) - pods)
+        seats = {
+            reservation: located.node
+            for reservation, located in self._cluster.seats_of(one.namespace, owner_hash(one.workload.uid))
+        }
         fits = False
         for _ in range(missing):
-            if not room.take(snapshot, needs):
+            if not room.take(snapshot, needs, seats):
                 break
             fits = True
             await asyncio.sleep(0)
@@ -161,4 +167,4 @@ def _refused(report: Report) -> Iterator[_Waiting]:
         owner = refused_owner(key, refusal)
         if owner is not None and refusal.get("reason") != Reason.INVALID_REQUEST:
             rank = (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid)
-            yield _Waiting(report.namespace, owner, rank)
+            yield _Waiting(report.namespace, owner, report.workload, rank)

@@ -3,7 +3,8 @@
 1. Read what the pod asks for; a pod that asks for nothing passes as it is.
 2. Our own output, reviewed again, passes unchanged; other marks of ours are taken off and the pod is placed anew.
 3. Decide on the live picture and hold the choice in this process.
-4. Record it in the node's ledger, in place of an earlier attempt that failed, or decide again if others were faster.
+4. Record it in the node's ledger, in place of an earlier attempt that failed or of a seat that was kept for the pod's
+   workload, or decide again if others were faster.
 5. Answer with the patch.
 """
 
@@ -26,7 +27,7 @@ from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry
 from shared.core.owners import controller_of
 from shared.core.peers import Peers
-from shared.core.placement import Placed, place
+from shared.core.placement import Placed, find_place, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
 from shared.core.refusal import Invalid, NoFit
 from shared.core.remedies import with_remedies
@@ -50,6 +51,7 @@ from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
+from webhook.seats import Seats
 from webhook.siblings import picture_for
 from webhook.take_over import TakeOver
 
@@ -67,6 +69,7 @@ class Mutator:
         cluster: Cluster,
         ledger: Ledger,
         take_over: TakeOver,
+        seats: Seats,
         *,
         new_id: Callable[[], str],
         unix_time: Callable[[], int],
@@ -75,6 +78,7 @@ class Mutator:
         self._cluster = cluster
         self._ledger = ledger
         self._take_over = take_over
+        self._seats = seats
         self._new_id = new_id
         self._unix_time = unix_time
         self._runtime_class = runtime_class
@@ -125,8 +129,16 @@ class Mutator:
         pod = _promised(request, patch.pod, constraints)
         owner_hash = ledger_core.owner_hash(pod.owner.uid if pod.owner else "")
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
+
+        def node_without(seat: str) -> str | None:
+            found = find_place(picture_for(self._cluster, pod, reservation, seat), demand, constraints)
+            return None if found is None else found.node
+
         for _ in range(_MOST_ROUNDS):
-            replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
+            replaced = None
+            if not request.dry_run:
+                replaced = await self._take_over.find(pod, reservation, patch.pod["spec"])
+                replaced = replaced or await self._seats.find(pod, reservation, node_without)
             picture = picture_for(self._cluster, pod, reservation, replaced)
             verdict = place(picture, demand, constraints)
             if isinstance(verdict, NoFit):
@@ -137,7 +149,7 @@ class Mutator:
                 break
             memory = memory_mib(constraints.requests) if state.memory is not None else 0
             entry = Entry(request.namespace, owner_hash, self._unix_time(), verdict.booking, memory, verdict.units)
-            self._cluster.hold(reservation, _on_cards(pod, verdict))
+            self._cluster.hold(reservation, _on_cards(pod, verdict), replaced)
             recorded = False
             left = None if replaced is None else self._cluster.locate(replaced)
             elsewhere = left is not None and left.node != verdict.node

@@ -28,10 +28,11 @@ FRESH_S: Final = 150.0
 
 @dataclass(frozen=True, slots=True)
 class SeenPod:
-    """A pod as watched; `facts` is None once it takes nothing from any node."""
+    """A pod as watched; `facts` is None once it takes nothing from any node, if only because it has `succeeded`."""
 
     uid: str
     facts: PodFacts | None
+    succeeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class _Pods:
         if new.facts is not None:
             self._cluster.pod_upserted(new.facts)
         else:
-            self._cluster.pod_deleted(new.uid)
+            self._cluster.pod_deleted(new.uid, succeeded=new.succeeded)
 
     def deleted(self, _key: str, old: SeenPod) -> None:
         self._cluster.pod_deleted(old.uid)
@@ -166,7 +167,7 @@ class Watches:
 
 
 def _seen_pod(raw: Mapping[str, Any]) -> SeenPod:
-    return SeenPod(raw["metadata"]["uid"], pod_facts(raw))
+    return SeenPod(raw["metadata"]["uid"], pod_facts(raw), (raw.get("status") or {}).get("phase") == "Succeeded")
 
 
 def _namespace(raw: Mapping[str, Any]) -> _Namespace:

@@ -20,7 +20,7 @@ RAY_CLUSTER: Values = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "plural"
 EVERYTHING: Values = {
     "image": {"repository": "registry:5000/ai/placement", "tag": "1.2.3", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
-    "placement": {"vramPluginV2": {"enabled": False}, "runtimeClassName": "nvidia"},
+    "placement": {"vramPluginV2": {"enabled": False}, "runtimeClassName": "nvidia", "keptSeatSeconds": 0},
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
     "ownerKinds": [RAY_CLUSTER],
@@ -69,6 +69,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert chart.all("CustomResourceDefinition") == []
     assert _environment(chart, "webhook")["PLACEMENT_RUNTIME_CLASS"] == "nvidia"
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
+    assert _environment(chart, "controller")["PLACEMENT_KEPT_SEAT_SECONDS"] == "0"
 
 
 def test_the_values_file_and_this_test_know_every_value_of_the_schema() -> None:
@@ -113,6 +114,7 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
             "at '/placement/vramPluginV2/enabled': got string, want boolean",
         ),
         ({"placement": {"runtimeClassName": "Nvidia!"}}, "at '/placement/runtimeClassName'"),
+        ({"placement": {"keptSeatSeconds": -1}}, "at '/placement/keptSeatSeconds': minimum: got -1, want 0"),
         ({"image": {"digest": "latest"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"logLevel": "loud"}, "'debug', 'info', 'warning', 'error'"),

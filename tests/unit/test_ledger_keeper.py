@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from controller.ledger_keeper import LedgerKeeper
+from controller.seats import Seats
 from shared.api import names
 from shared.kube import paths
 from shared.kube.errors import Unavailable
+from shared.kube.owners import Owners
 from shared.kube.watches import Watches
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.fakes import faults
@@ -39,8 +41,9 @@ async def process(served: Served) -> Webhook:
     return process
 
 
-def keeper(served: Served, process: Webhook, ttl_s: float = LONG_S) -> LedgerKeeper:
-    return LedgerKeeper(served.client, process.cluster, process.ledger, ttl_s=ttl_s)
+def keeper(served: Served, process: Webhook, ttl_s: float = LONG_S, kept_s: float = LONG_S) -> LedgerKeeper:
+    seats = Seats(process.cluster, Owners(served.client), lambda _namespace, _top: (), unix_time=lambda: 0)
+    return LedgerKeeper(served.client, process.cluster, process.ledger, seats, ttl_s=ttl_s, kept_s=kept_s)
 
 
 def placed_pod(reservation: str = ID, gb: str = "6") -> PodBuilder:

@@ -23,4 +23,6 @@
   value: {{ include "placement-operator.validatingConfiguration" . }}
 - name: PLACEMENT_SERVICE
   value: {{ include "placement-operator.webhook" . }}
+- name: PLACEMENT_KEPT_SEAT_SECONDS
+  value: {{ .Values.placement.keptSeatSeconds | quote }}
 {{- end }}
