@@ -93,7 +93,7 @@ def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
 def compare(
     before: Iterable[Json], gpu_nodes: Iterable[Json], after: Iterable[Json], nodes: Iterable[Json], now: float
 ) -> list[Finding]:
-    """What is wrong on `nodes` at `now` in unix seconds, given all pods `before` and `after` their GPUNodes were read."""
+    """What is wrong on `nodes`, given all pods `before` and `after` their GPUNodes were read. `now` is unix seconds."""
     ledgers = {raw["metadata"]["name"]: raw.get("status") or {} for raw in gpu_nodes}
     earlier, later = _holders(before), _holders(after)
     lasting = [holder for uid, holder in later.items() if uid in earlier]

@@ -105,8 +105,8 @@ ONE_NODE = [
         [node("node-a", cards(24), ledger={"r": replace(entry({0: 20}), mark=Mark.KEPT)})],
         demand(ask(6)),
         ANY,
-        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 4 of 24 GB free and is 2 GB "
-        "short.\n"
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 4 of 24 GB free and is "
+        "2 GB short.\n"
         "Held on gpu-0 of node-a: 20 GB kept for a pod being replaced.\n"
         "Full now: it is placed by itself as soon as there is room. To be placed sooner, ask for less "
         "(kamiwaza.ai/vram-gb), stop a model that is no longer used, or add a card.",
