@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,6 +11,7 @@ from hack.devcluster.api import Api, Json
 from shared.api import names
 from shared.core.ledger import Mark
 from tests.e2e.conftest import MakePool, Pool
+from tests.e2e.creates import Outcome, create
 from tests.e2e.kube import (
     Namespace,
     booked,
@@ -23,6 +25,7 @@ from tests.e2e.kube import (
     wait_balanced,
     workload,
 )
+from tests.e2e.trouble import repeatedly
 
 pytestmark = pytest.mark.e2e
 
@@ -39,6 +42,18 @@ def _waiter(namespace: Namespace, here: Pool) -> None:
 
 def _seats(api: Api, here: Pool) -> list[str]:
     return [seat for node in here.nodes for seat, entry in ledger(api, node).items() if entry.mark is Mark.KEPT]
+
+
+@contextlib.contextmanager
+def _greedy(namespace: Namespace, here: Pool) -> Iterator[list[Outcome]]:
+    """Somebody who tries to create a pod for the whole card all the time; what came of the tries."""
+    outcomes: list[Outcome] = []
+
+    def take() -> None:
+        outcomes.append(create(namespace, pod("greedy", _WHOLE, pool=here.name)).outcome)
+
+    with repeatedly(take, 0.001):
+        yield outcomes
 
 
 def _another(namespace: Namespace, app: str, old: Json) -> Callable[[], bool]:
@@ -60,12 +75,14 @@ def test_a_rollout_with_recreate_has_the_card_again_though_another_waits_for_it(
     namespace.create(deployment("chat", _WHOLE, pool=here.name, strategy={"type": "Recreate"}))
     (old,) = namespace.running("chat")
     _waiter(namespace, here)
-    for revision in ("1", "2", "3"):
-        change = {"spec": {"template": {"metadata": {"annotations": {"revision": revision}}}}}
-        namespace.merge("Deployment", "chat", change)
-        until("the new pod runs", _another(namespace, "chat", old), within_s=_SOON_S)
-        (old,) = namespace.pods("chat")
-        assert namespace.pods("waiter") == []
+    with _greedy(namespace, here) as outcomes:
+        for revision in ("1", "2", "3"):
+            change = {"spec": {"template": {"metadata": {"annotations": {"revision": revision}}}}}
+            namespace.merge("Deployment", "chat", change)
+            until("the new pod runs", _another(namespace, "chat", old), within_s=_SOON_S)
+            (old,) = namespace.pods("chat")
+            assert namespace.pods("waiter") == []
+    assert set(outcomes) == {Outcome.REFUSED}
     wait_balanced(api, here.nodes)
 
 
@@ -76,9 +93,11 @@ def test_a_pod_of_a_stateful_set_that_is_deleted_has_its_seat_again(
     namespace.create(workload("StatefulSet", "chat", template("chat", _WHOLE, here.name)))
     (old,) = namespace.running("chat")
     _waiter(namespace, here)
-    namespace.delete("Pod", "chat-0")
-    until("chat-0 runs again", _another(namespace, "chat", old), within_s=_SOON_S)
+    with _greedy(namespace, here) as outcomes:
+        namespace.delete("Pod", "chat-0")
+        until("chat-0 runs again", _another(namespace, "chat", old), within_s=_SOON_S)
     assert namespace.pods("waiter") == []
+    assert set(outcomes) == {Outcome.REFUSED}
     wait_balanced(api, here.nodes)
 
 
