@@ -138,7 +138,7 @@ class Mutator:
             replaced = None
             if not request.dry_run:
                 replaced = await self._take_over.find(pod, reservation, patch.pod["spec"])
-                replaced = replaced or await self._seats.find(pod, reservation, node_without)
+                replaced = replaced or await self._seats.find(pod, node_without)
             picture = picture_for(self._cluster, pod, reservation, replaced)
             verdict = place(picture, demand, constraints)
             if isinstance(verdict, NoFit):

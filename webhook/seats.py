@@ -37,15 +37,13 @@ class Seats:
         self._client = client
         self._cluster = cluster
         self._owners = owners
-        self._takers: dict[str, str] = {}
 
-    async def find(self, pod: PodFacts, reservation: str, decide: Decide) -> str | None:
-        """The id of the entry that `pod` takes over under the new id `reservation`, if there is one.
+    async def find(self, pod: PodFacts, decide: Decide) -> str | None:
+        """The id of the entry that `pod` takes over, if there is one: no other pod of this process gets the same if it
+        is held right away. Whether other processes were faster shows when the ledger is written.
 
         The oldest seat that the pod can sit on itself; else the oldest, which its workload needs no more when the pod
-        goes elsewhere. Pods of a DaemonSet have a node each, and leave the seats of the others alone. Until
-        `reservation` is held or given up no other pod of this process gets the same; whether other processes were
-        faster shows when the ledger is written.
+        goes elsewhere. Pods of a DaemonSet have a node each, and leave the seats of the others alone.
         """
         if pod.owner is None or next(self._cluster.vacancies.of(pod.namespace), None) is None:
             return None
@@ -55,13 +53,8 @@ class Seats:
         except (ApiError, TimeoutError) as error:
             log.info("kept seats not looked at", namespace=pod.namespace, owner=pod.owner.name, error=error)
             return None
-        # From here on nothing is awaited, so that no two pods get the same.
-        self._takers = {seat: taker for seat, taker in self._takers.items() if self._cluster.is_held(taker)}
         free = {seat: located for seat in own if (located := self._free(pod.namespace, seat)) is not None}
-        found = _choose(free, decide, only_there=pod.owner.kind == "DaemonSet")
-        if found is not None:
-            self._takers[found] = reservation
-        return found
+        return _choose(free, decide, only_there=pod.owner.kind == "DaemonSet")
 
     async def _own(self, namespace: str, owner: OwnerRef) -> list[str]:
         """The vacant entries of the workload of `owner`."""
@@ -81,7 +74,7 @@ class Seats:
 
     def _free(self, namespace: str, seat: str) -> Located | None:
         """A seat that nobody sits on and nobody is about to take."""
-        is_taken = seat in self._takers or self._cluster.carriers(seat, namespace)
+        is_taken = self._cluster.is_replaced(seat) or self._cluster.carriers(seat, namespace)
         return None if is_taken else self._cluster.locate(seat)
 
 

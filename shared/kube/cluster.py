@@ -116,6 +116,10 @@ class Cluster:
             if pod is not None:
                 yield pod
 
+    def is_replaced(self, reservation: str) -> bool:
+        """Whether a pod that this process holds takes the place of an entry."""
+        return reservation in self._replaced_by.values()
+
     def replaced(self) -> Iterator[tuple[str, str]]:
         """The entries in whose places this process is recording pods that it holds already, and their nodes.
 

@@ -208,6 +208,17 @@ async def test_two_pods_at_once_take_two_seats(one: Webhook, served: Served, rol
     assert held(served) == {reservation_id(0): "n1", reservation_id(1): "n1"}
 
 
+async def test_two_pods_at_once_that_go_elsewhere_give_up_two_seats(
+    one: Webhook, served: Served, rollout: Rollout
+) -> None:
+    await keep(one, rollout.top, seat=SEATS[0], gb=3)
+    await keep(one, rollout.top, seat=SEATS[1], gb=3)
+    await one.see_stored(a_node("n1").cordoned())
+    one.cluster.pod_deleted("uid-full")
+    await asyncio.gather(one.place(pod_of(rollout.new, 3)), one.place(pod_of(rollout.new, 3)))
+    assert held(served) == {reservation_id(0): "n2", reservation_id(1): "n2"}
+
+
 async def test_of_two_pods_at_once_one_gets_the_only_seat(one: Webhook, served: Served, rollout: Rollout) -> None:
     await keep(one, rollout.top)
     outcomes = await asyncio.gather(one.mutate(pod_of(rollout.new)), one.mutate(pod_of(rollout.new)))
