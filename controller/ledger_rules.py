@@ -56,9 +56,11 @@ def review_ledger(
     An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is gone is dropped at once, unless
     it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`. A pod that carries an id and has
     no entry gets one back, and its seat again if that is kept; of two pods with one id the older keeps it. An entry
-    stands for no pod of another namespace: there its id is a copy. Updates `seen`.
+    stands for no pod of another namespace: there its id is a copy. Of what a preempting entry waits for nothing is
+    kept. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
+    claimed = set().union(*(_held(entry) for entry in ledger.values() if entry.mark is Mark.PREEMPTING))
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
@@ -72,12 +74,12 @@ def review_ledger(
                 changes[reservation] = entry_of(pod)
         elif entry.mark is Mark.KEPT:
             left_s = seen.first_seen.setdefault(reservation, now) + kept_s - now
-            if left_s <= 0:
+            if left_s <= 0 or not claimed.isdisjoint(_held(entry)):
                 changes[reservation] = None
             else:
                 vacant.append(reservation)
                 waits.append(min(left_s, _SEAT_PERIOD_S))
-        elif reservation in left and kept_s > 0 and entry.mark is Mark.NONE:
+        elif reservation in left and kept_s > 0 and claimed.isdisjoint(_held(entry)):
             vacant.append(reservation)
         elif reservation in left or (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
@@ -105,6 +107,11 @@ def entry_of(pod: PodFacts) -> Entry:
     """The entry that stands for a pod that exists."""
     owner = pod.owner.uid if pod.owner is not None else ""
     return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
+
+
+def _held(entry: Entry) -> set[str | int]:
+    """The slots and the resources of which an entry holds something."""
+    return {*dict(entry.shares), *dict(entry.units)}
 
 
 def _carriers(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:

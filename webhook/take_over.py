@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.core.ledger import Mark, owner_hash
+from shared.core.ledger import owner_hash
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts, pinned_node
 from shared.core.wanted import creates_one_at_a_time, wanted_pods
@@ -151,7 +151,7 @@ class TakeOver:
             carriers = cluster.carriers(reservation, pod.namespace)
             if carriers or reservation in stored:
                 pods += not carriers or any(not carrier.terminating for carrier in carriers)
-            elif reservation not in self._takers and located.entry.mark is not Mark.KEPT:
+            elif reservation not in self._takers and not cluster.vacancies.has(reservation, located.entry):
                 unseen[reservation] = located
         own = (held for held in cluster.held_pods() if held.owner == pod.owner)
         under_way = sum(cluster.locate(held.reservation or "") is None for held in own)

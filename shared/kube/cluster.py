@@ -85,11 +85,11 @@ class Cluster:
     def unseen(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
         """The entries of an owner for which no pod has been seen and which this process does not hold itself.
 
-        A kept seat stands for no pod.
+        A vacant one stands for no pod.
         """
         for reservation, located in self.entries_of(namespace, owner_hash):
-            is_seat = located.entry.mark is Mark.KEPT
-            if not is_seat and reservation not in self._holds and not self.carriers(reservation, namespace):
+            is_open = reservation not in self._holds and not self.vacancies.has(reservation, located.entry)
+            if is_open and not self.carriers(reservation, namespace):
                 yield reservation, located
 
     def seats_of(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:

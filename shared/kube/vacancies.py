@@ -25,6 +25,10 @@ class Vacancies:
         left = (reservation for reservation, pod in self._left.items() if pod.namespace == namespace)
         yield from sorted(self._kept.get(namespace, set()).union(left))
 
+    def has(self, reservation: str, entry: Entry) -> bool:
+        """Whether an entry is vacant."""
+        return entry.mark is Mark.KEPT or reservation in self._left
+
     @property
     def left(self) -> Container[str]:
         """The ids of all entries of which this process has seen an owner's pod go."""

@@ -98,7 +98,7 @@ _CASES = {
     ),
     "a-kept-seat": Case(reservations={ONE: f"{_CLAIM};60;0:6;kept"}, reserved=6),
     "a-seat-that-was-kept-too-long": Case(
-        reservations={ONE: f"{_CLAIM};50;0:6;4096;kept"},
+        reservations={ONE: f"{_CLAIM};10;0:6;4096;kept"},
         reserved=6,
         found=(f"leaked reservation on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
     ),

@@ -209,5 +209,13 @@ def test_a_pod_that_has_its_kept_seat_after_all_makes_an_ordinary_entry_of_it() 
     assert review({ID: SEAT}, pod()) == Review({ID: entry_of(pod())}, (), None)
 
 
+def test_what_a_preempting_entry_waits_for_is_not_kept() -> None:
+    waiting = replace(entry({0: 9}), mark=Mark.PREEMPTING)
+    elsewhere = replace(SEAT, shares=((1, 6),))
+    ledger = {ID: entry({0: 6}), OTHER: waiting, "cccccccccc": SEAT, "dddddddddd": elsewhere}
+    changes = review(ledger, left=frozenset({ID}))
+    assert (changes.changes, changes.vacant) == ({ID: None, "cccccccccc": None}, ("dddddddddd",))
+
+
 def test_seats_of_before_are_dropped_where_none_are_kept() -> None:
     assert review({ID: SEAT}, kept_s=0.0) == Review({ID: None}, (), None)
