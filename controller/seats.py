@@ -5,7 +5,7 @@ A restarting model would lose its memory to whoever waits, if the seat were free
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -31,8 +31,8 @@ class Seats:
         self._owners = owners
         self._pods_of = pods_of
         self._unix_time = unix_time
-        self._kept_for: dict[str, OwnerRef] = {}
-        """By id, the owner whose word on how many pods there should be decided that the seat is kept."""
+        self._unwritten: dict[str, OwnerRef] = {}
+        """By id, by whose word a seat is kept of which the ledger does not say so yet."""
 
     async def entry_after(self, reservation: str, entry: Entry) -> Entry | None:
         """What the entry of a pod that is gone is to be now: a kept seat, or None where it is dropped.
@@ -45,20 +45,24 @@ class Seats:
             return entry if entry.mark is Mark.KEPT else None
         chain = await self._owners.chain(entry.namespace, owner)
         decider, wanted = await self._wanted(entry.namespace, chain)
-        below = await self._owned(entry.namespace, chain[-1], decider)
+        top = chain[-1]
+        others = await self._not_below(decider, entry.namespace, top)
         # From here on nothing is awaited: of two seats that are decided on at once each counts the other.
-        self._kept_for = {each: kept_for for each, kept_for in self._kept_for.items() if self._cluster.locate(each)}
-        pods = sum(pod.owner in below and not pod.terminating for pod in self._pods_of(entry.namespace, chain[-1]))
-        seats = list(self._seats(entry.namespace, chain[-1], decider))
+        pods = sum(pod.owner not in others and not pod.terminating for pod in self._pods_of(entry.namespace, top))
+        self._unwritten = {each: of for each, of in self._unwritten.items() if self._is_unwritten(each)}
+        seats = [
+            *self._kept(entry.namespace, top, others),
+            *(each for each, of in self._unwritten.items() if of == decider),
+        ]
         rank = seats.index(reservation) if reservation in seats else len(seats)
+        self._unwritten.pop(reservation, None)
         if rank >= wanted - pods:
-            self._kept_for.pop(reservation, None)
             return None
-        self._kept_for[reservation] = decider
         if entry.mark is Mark.KEPT:
             return entry
+        self._unwritten[reservation] = decider
         log.info("seat kept", namespace=entry.namespace, kind=decider.kind, owner=decider.name, reservation=reservation)
-        return replace(entry, owner_hash=owner_hash(chain[-1].uid), since=self._unix_time(), mark=Mark.KEPT)
+        return replace(entry, owner_hash=owner_hash(top.uid), since=self._unix_time(), mark=Mark.KEPT)
 
     async def _wanted(self, namespace: str, chain: tuple[OwnerRef, ...]) -> tuple[OwnerRef, int]:
         """The topmost owner that says how many pods it wants, and how many: none once any above it is going."""
@@ -73,18 +77,23 @@ class Seats:
                 return owner, wanted
         return chain[0], 0
 
-    async def _owned(self, namespace: str, top: OwnerRef, decider: OwnerRef) -> set[OwnerRef]:
-        """The direct owners of the top owner's pods that `decider` is among or above."""
-        direct = {pod.owner for pod in self._pods_of(namespace, top) if pod.owner is not None}
-        return {owner for owner in direct if decider in await self._owners.chain(namespace, owner)}
+    async def _not_below(self, decider: OwnerRef, namespace: str, top: OwnerRef) -> set[OwnerRef]:
+        """The owners of the top owner's pods and seats on which `decider` has no say: another part of the workload."""
+        owners = {pod.owner for pod in self._pods_of(namespace, top)}
+        owners |= {self._cluster.vacancies.last_owner(seat) for seat in self._kept(namespace, top, set())}
+        known = [owner for owner in owners if owner is not None]
+        return {owner for owner in known if decider not in await self._owners.chain(namespace, owner)}
 
-    def _seats(self, namespace: str, top: OwnerRef, decider: OwnerRef) -> Iterator[str]:
-        """The seats that count towards what `decider` wants, the oldest first; those not written yet come last."""
-        vacant = set(self._cluster.vacancies.of(namespace))
+    def _kept(self, namespace: str, top: OwnerRef, others: Collection[OwnerRef]) -> list[str]:
+        """The top owner's kept seats without those that `others` left, the oldest first."""
         kept = dict(self._cluster.seats_of(namespace, owner_hash(top.uid)))
-        for reservation in sorted(kept, key=lambda each: (kept[each].entry.since, each)):
-            if self._kept_for.get(reservation, decider) == decider:
-                yield reservation
-        for reservation, owner in self._kept_for.items():
-            if owner == decider and reservation in vacant and reservation not in kept:
-                yield reservation
+        left_by = self._cluster.vacancies.last_owner
+        return sorted(
+            (each for each in kept if left_by(each) not in others), key=lambda each: (kept[each].entry.since, each)
+        )
+
+    def _is_unwritten(self, reservation: str) -> bool:
+        located = self._cluster.locate(reservation)
+        return (
+            located is not None and located.entry.mark is not Mark.KEPT and reservation in self._cluster.vacancies.left
+        )

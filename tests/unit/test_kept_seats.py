@@ -138,13 +138,19 @@ async def test_below_an_owner_that_does_not_say_the_next_one_decides_and_the_sea
     top = OwnerRef("serving.kserve.io/v1beta1", "InferenceService", "chat", "uid-service")
     service = an_owner(scene.control.served, "Deployment", "chat-predictor", top, replicas=1)
     other = an_owner(scene.control.served, "Deployment", "chat-transformer", top, replicas=1)
-    pod = scene.pod(0, scene.replica_set(service, replicas=0), top)
-    scene.pod(1, scene.replica_set(other, name="chat-transformer-1"), top)
+    first = scene.pod(0, scene.replica_set(service, replicas=0), top)
+    second = scene.pod(1, scene.replica_set(other, name="chat-transformer-1"), top)
     await scene.settle()
-    scene.gone(pod)
+    scene.gone(first)
     await scene.settle()
     entries = scene.entries()
     assert (entries[IDS[0]].mark, entries[IDS[0]].owner_hash) == (Mark.KEPT, owner_hash("uid-service"))
+    scene.gone(second)
+    await scene.settle()
+    assert scene.marks() == {IDS[0]: Mark.KEPT, IDS[1]: Mark.KEPT}, "one for each part"
+    change(scene, service, replicas=0)
+    await scene.settle()
+    assert scene.marks() == {IDS[1]: Mark.KEPT}
 
 
 @pytest.mark.parametrize(
