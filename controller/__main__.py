@@ -19,6 +19,7 @@ from controller.picture_metrics import card_families, waiting_families
 from controller.placements import Placements
 from controller.rejected import Rejected
 from controller.reports import Reports
+from controller.seats import Seats
 from controller.stuck import Stuck
 from controller.waking import Waker
 from shared.kube.client import KubeClient
@@ -79,12 +80,21 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 await watches.synced()
                 await reports.listed()
                 keep_what_is_there()
+                placements = Placements(client, cluster, fates, reports, owners, events, _now, queues)
+                seats = Seats(cluster, owners, placements.pods_of, unix_time=_unix_time)
                 keeper = LedgerKeeper(
-                    client, cluster, ledger, ttl_s=settings.unconfirmed_ttl_s, recorder=recorder, queues=queues
+                    client,
+                    cluster,
+                    ledger,
+                    seats,
+                    ttl_s=settings.unconfirmed_ttl_s,
+                    kept_s=settings.kept_seat_s,
+                    recorder=recorder,
+                    queues=queues,
                 )
                 term.create_task(keeper.run())
                 term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive, queues=queues).run())
-                term.create_task(Placements(client, cluster, fates, reports, owners, events, _now, queues).run())
+                term.create_task(placements.run())
                 if settings.read_logs:
                     term.create_task(CrashLogs(client, fates).run())
                 waker = Waker(
@@ -138,6 +148,10 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
 
 def _now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
+
+
+def _unix_time() -> int:
+    return int(time.time())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from enum import StrEnum
 
+from shared.core.ledger import Mark
 from shared.kube.ledger import Changes
 from shared.obs import metrics
 from shared.obs.metrics import counter
@@ -18,6 +19,7 @@ class Repair(StrEnum):
     NO_POD = "no_pod"
     UNREADABLE = "unreadable"
     POD_DIFFERS = "pod_differs"
+    KEPT = "kept"
 
 
 class ControlRecorder(Recorder):
@@ -33,7 +35,7 @@ class ControlRecorder(Recorder):
         """Changes of a ledger were written. No pod came for the entries in `unseen`."""
         for reservation, entry in written.items():
             if entry is not None:
-                repair = Repair.POD_DIFFERS
+                repair = Repair.KEPT if entry.mark is Mark.KEPT else Repair.POD_DIFFERS
             elif reservation in unreadable:
                 repair = Repair.UNREADABLE
             else:

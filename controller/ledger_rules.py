@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from shared.core.ledger import Entry, Mark, is_id, owner_hash
 from shared.core.pods import PodFacts
+
+_SEAT_PERIOD_S: Final = 2.0
+"""How often it is asked whether a kept seat is still wanted: nothing tells of an owner that was scaled."""
 
 
 @dataclass(slots=True)
 class Sightings:
     """What the controller remembers of the ids of one node.
 
-    `first_seen` is when it first saw an entry without a pod, on its own monotonic clock: other clocks do not count.
+    `first_seen` is when it first saw an entry without a pod, or a kept seat, on its own monotonic clock: other clocks
+    do not count.
     `confirmed` are the ids for which it saw a pod, each with the pod's namespace.
     """
 
@@ -24,35 +29,60 @@ class Sightings:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What to do with a ledger: the changes that are certain, the ids to look up live first, and when to look again."""
+    """What to do with a ledger: the changes that are certain, the ids to look up live first, and when to look again.
+
+    Of an `overdue` entry it has to be found out whether there is a pod after all, of a `vacant` one whether the owner
+    of the pod that went still wants the seat.
+    """
 
     changes: Mapping[str, Entry | None]
     overdue: tuple[str, ...]
     again_in_s: float | None
+    vacant: tuple[str, ...] = ()
 
 
 def review_ledger(
-    ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts], seen: Sightings, now: float, ttl_s: float
+    ledger: Mapping[str, Entry],
+    pods: Mapping[str, PodFacts],
+    seen: Sightings,
+    now: float,
+    ttl_s: float,
+    *,
+    left: Container[str] = (),
+    kept_s: float = 0.0,
 ) -> Review:
     """Compares the ledger of a node with the pods on it or pinned to it.
 
-    An entry is dropped at once when its pod was seen and is gone, and is overdue when no pod came within `ttl_s`. A pod
-    that carries an id and has no entry gets one back; of two pods with one id the older keeps it. An entry stands for
-    no pod of another namespace: there its id is a copy. An entry is preempting until its pod is bound. Updates `seen`.
+    An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is gone is dropped at once, unless
+    it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`. A pod that carries an id and has
+    no entry gets one back, and its seat again if that is kept; of two pods with one id the older keeps it. An entry
+    stands for no pod of another namespace: there its id is a copy. An entry is preempting until its pod is bound, and
+    of what it waits for nothing is kept. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
+    claimed = set().union(*(_held(entry) for entry in ledger.values() if entry.mark is Mark.PREEMPTING))
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
+    vacant: list[str] = []
     waits: list[float] = []
     for reservation, entry in ledger.items():
         pod = carriers.get(reservation)
         if pod is not None:
             seen.first_seen.pop(reservation, None)
-            mark = Mark.NONE if pod.bound or entry.mark is not Mark.PREEMPTING else entry.mark
+            mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not pod.bound else Mark.NONE
             if (entry.shares, entry.units, entry.mark) != (pod.shares, pod.units, mark):
                 changes[reservation] = replace(entry_of(pod), mark=mark)
-        elif (reservation, entry.namespace) in seen.confirmed:
+        elif entry.mark is Mark.KEPT:
+            left_s = seen.first_seen.setdefault(reservation, now) + kept_s - now
+            if left_s <= 0 or not claimed.isdisjoint(_held(entry)):
+                changes[reservation] = None
+            else:
+                vacant.append(reservation)
+                waits.append(min(left_s, _SEAT_PERIOD_S))
+        elif reservation in left and kept_s > 0 and claimed.isdisjoint(_held(entry)):
+            vacant.append(reservation)
+        elif reservation in left or (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:
             left_s = seen.first_seen.setdefault(reservation, now) + ttl_s - now
@@ -64,7 +94,7 @@ def review_ledger(
         if reservation not in ledger:
             changes[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
     forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
-    return Review(changes, tuple(overdue), min(waits, default=None))
+    return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant))
 
 
 def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
@@ -84,6 +114,11 @@ def _mark_anew(pod: PodFacts, pods: Mapping[str, PodFacts]) -> Mark:
     """The mark of an entry that was lost: that of a pod which may have been placed where others have to leave first."""
     over_others = not pod.bound and any(other.bound and other.priority < pod.priority for other in pods.values())
     return Mark.PREEMPTING if over_others else Mark.NONE
+
+
+def _held(entry: Entry) -> set[str | int]:
+    """The slots and the resources of which an entry holds something."""
+    return {*dict(entry.shares), *dict(entry.units)}
 
 
 def _carriers(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict[str, PodFacts]:

@@ -93,6 +93,11 @@ class Placements:
             for end in ends:
                 end()
 
+    def pods_of(self, namespace: str, top: OwnerRef) -> list[PodFacts]:
+        """The placed pods of a top owner, as far as their owners have been looked up."""
+        keys = self._pods_of.get((namespace, top), ())
+        return [pod for key in keys if (pod := self._cluster.pod(key)) is not None]
+
     def _pod_changed(self, key: str) -> None:
         if self._member(key) is not None:
             self._arrivals.add(key)

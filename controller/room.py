@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from shared.api import names
@@ -39,21 +40,25 @@ class Room:
 
     def __init__(self) -> None:
         self._filled: dict[str, _Filled] = {}
-        self._vain: dict[Demand, list[Constraints]] = {}
+        self._vain: dict[tuple[Demand, frozenset[str]], list[Constraints]] = {}
 
-    def take(self, snapshot: Snapshot, needs: Needs) -> bool:
+    def take(self, snapshot: Snapshot, needs: Needs, seats: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Takes the place of one pod in the cluster as it is now; False if there is none.
 
-        Needs that found no place are not looked at again: a walk leaves less and less room, and a change of the cluster
-        starts another walk.
+        `seats` are those kept for its workload, each with its node: to nobody else they are free. Needs that found no
+        place are not looked at again: a walk leaves less and less room, and a change of the cluster starts another.
         """
-        if needs.constraints in self._vain.get(needs.demand, ()):
+        vain = self._vain.setdefault((needs.demand, frozenset(seats)), [])
+        if needs.constraints in vain:
             return False
         live = snapshot.nodes
-        after = snapshot.changed({name: each.over(live[name]) for name, each in self._filled.items() if name in live})
-        placed = find_place(after, needs.demand, needs.constraints)
+        states = {name: each.over(live[name]) for name, each in self._filled.items() if name in live}
+        for reservation, name in seats.items():
+            if name in live:
+                states[name] = states.get(name, live[name]).without_entry(reservation)
+        placed = find_place(snapshot.changed(states), needs.demand, needs.constraints)
         if placed is None:
-            self._vain.setdefault(needs.demand, []).append(needs.constraints)
+            vain.append(needs.constraints)
             return False
         if placed.node not in self._filled:
             self._filled[placed.node] = _Filled(live[placed.node])

@@ -16,6 +16,7 @@ from controller.reports import Report, Reports
 from controller.room import Needs, Room, may_preempt
 from controller.workloads import NO_KINDS, pods_of, refused_owner
 from shared.api import names
+from shared.core.ledger import owner_hash
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
 from shared.core.snapshot import Snapshot
@@ -41,10 +42,11 @@ _MOST_PODS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """An owner whose creates were refused. `rank` orders them: higher priority first, then the older."""
+    """An owner whose creates were refused, and its workload. `rank` orders them: higher priority first, then older."""
 
     namespace: str
     owner: OwnerRef
+    workload: OwnerRef
     rank: tuple[int, str, str]
 
     @property
@@ -147,9 +149,13 @@ class Waker:
         templates = [needs for pod in pods_of(raw, one.namespace) if (needs := Needs.of(pod)) is not None]
         wanted = wanted_pods(raw)
         missing = min(_MOST_PODS, 1 if wanted is None else wanted - pods)
+        seats = {
+            reservation: located.node
+            for reservation, located in self._cluster.seats_of(one.namespace, owner_hash(one.workload.uid))
+        }
         fits = False
         for _ in range(missing):
-            if not any(room.take(snapshot, needs) for needs in templates):
+            if not any(room.take(snapshot, needs, seats) for needs in templates):
                 # Whose place it takes has none in `room`, and the scheduler keeps for it what they leave.
                 return fits or (
                     self._preemption and any(may_preempt(snapshot, needs, one.priority) for needs in templates)
@@ -195,4 +201,4 @@ def _refused(report: Report, more_kinds: paths.OwnerKinds) -> Iterator[_Waiting]
         owner = refused_owner(key, refusal, more_kinds)
         if owner is not None and refusal.get("reason") != Reason.INVALID_REQUEST:
             rank = (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid)
-            yield _Waiting(report.namespace, owner, rank)
+            yield _Waiting(report.namespace, owner, report.workload, rank)

@@ -58,6 +58,8 @@ class ControllerSettings:
     service: str = "placement-operator-webhook"
     extra_sans: tuple[str, ...] = field(default=())
     unconfirmed_ttl_s: float = 20.0
+    kept_seat_s: float = 30.0
+    """How long a seat is kept for the next pod of its owner; 0 keeps none."""
     certificate_days: float = 90.0
     stuck_after_s: float = 60.0
     replace_stuck: bool = True
@@ -90,6 +92,7 @@ def controller_settings(env: Mapping[str, str]) -> ControllerSettings:
         service=env.get("PLACEMENT_SERVICE") or defaults.service,
         extra_sans=tuple(name.strip() for name in env.get("PLACEMENT_EXTRA_SANS", "").split(",") if name.strip()),
         unconfirmed_ttl_s=_seconds(env, "PLACEMENT_UNCONFIRMED_TTL_SECONDS", defaults.unconfirmed_ttl_s),
+        kept_seat_s=_seconds(env, "PLACEMENT_KEPT_SEAT_SECONDS", defaults.kept_seat_s, may_be_zero=True),
         certificate_days=_seconds(env, "PLACEMENT_CERTIFICATE_DAYS", defaults.certificate_days),
         stuck_after_s=_seconds(env, "PLACEMENT_STUCK_AFTER_SECONDS", defaults.stuck_after_s),
         replace_stuck=_flag(env, "PLACEMENT_REPLACE_STUCK", "true"),
@@ -153,12 +156,12 @@ def _port(env: Mapping[str, str], name: str, default: int) -> int:
     return int(value)
 
 
-def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+def _seconds(env: Mapping[str, str], name: str, default: float, *, may_be_zero: bool = False) -> float:
     value = env.get(name) or str(default)
     try:
         number = float(value)
     except ValueError:
-        number = 0.0
-    if not 0 < number < 1e6:
-        raise SettingsError(f"{name} is {value!r}: write a number above 0")
+        number = -1.0
+    if not (0 < number < 1e6 or (may_be_zero and number == 0)):
+        raise SettingsError(f"{name} is {value!r}: write {'0 or ' if may_be_zero else ''}a number above 0")
     return number

@@ -3,7 +3,8 @@
 1. Read what the pod asks for; a pod that asks for nothing passes as it is.
 2. Our own output, reviewed again, passes unchanged; other marks of ours are taken off and the pod is placed anew.
 3. Decide on the live picture and hold the choice in this process.
-4. Record it in the node's ledger, in place of an earlier attempt that failed, or decide again if others were faster.
+4. Record it in the node's ledger, in place of an earlier attempt that failed or of a seat that was kept for the pod's
+   workload, or decide again if others were faster.
 5. Answer with the patch.
 """
 
@@ -20,18 +21,18 @@ from shared.api import names
 from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.containers import mapping, read_containers, text
-from shared.core.demand import ReadPod, is_booked, read_pod
+from shared.core.demand import Demand, ReadPod, is_booked, read_pod
 from shared.core.filters import admits_load
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Entry, Mark
 from shared.core.owners import controller_of
 from shared.core.peers import Peers
-from shared.core.placement import Placed, place
+from shared.core.placement import Placed, find_place, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
-from shared.core.preemption import find_preemption
-from shared.core.refusal import Invalid, NoFit
+from shared.core.preemption import Preemption, find_preemption
+from shared.core.refusal import Invalid
 from shared.core.remedies import with_remedies
-from shared.core.snapshot import NodeState
+from shared.core.snapshot import NodeState, Snapshot
 from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
@@ -51,6 +52,7 @@ from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
+from webhook.seats import Seats
 from webhook.siblings import picture_for
 from webhook.take_over import TakeOver
 
@@ -71,6 +73,7 @@ class Mutator:
         cluster: Cluster,
         ledger: Ledger,
         take_over: TakeOver,
+        seats: Seats,
         *,
         new_id: Callable[[], str],
         unix_time: Callable[[], int],
@@ -80,6 +83,7 @@ class Mutator:
         self._cluster = cluster
         self._ledger = ledger
         self._take_over = take_over
+        self._seats = seats
         self._new_id = new_id
         self._unix_time = unix_time
         self._runtime_class = runtime_class
@@ -132,15 +136,14 @@ class Mutator:
         owner_hash = ledger_core.owner_hash(pod.owner.uid if pod.owner else "")
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         for _ in range(_MOST_ROUNDS):
-            replaced = None if request.dry_run else await self._take_over.find(pod, reservation, patch.pod["spec"])
+            replaced = None
+            if not request.dry_run:
+                replaced = await self._replaced(pod, reservation, patch.pod["spec"], demand, constraints)
             picture = picture_for(self._cluster, pod, reservation, replaced)
-            verdict, preemption = place(picture, demand, constraints), None
-            if isinstance(verdict, NoFit):
-                if verdict.can_wait and patch.pod["spec"].get("preemptionPolicy") != names.PREEMPT_NEVER:
-                    preemption = find_preemption(picture, demand, constraints, pod.priority)
-                if preemption is None or not self._preemption:
-                    return Refused(with_remedies(verdict, picture, pod, demand, constraints, preemption))
-                verdict = preemption.placed
+            decided = self._decide(picture, pod, patch.pod["spec"], demand, constraints)
+            if isinstance(decided, Refused):
+                return decided
+            verdict, preemption = decided
             state = self._cluster.node(verdict.node)
             assert state is not None
             if request.dry_run:
@@ -150,7 +153,7 @@ class Mutator:
             victims = frozenset() if preemption is None else preemption.keys
             since = self._unix_time()
             entry = Entry(request.namespace, owner_hash, since, verdict.booking, memory, verdict.units, mark)
-            self._cluster.hold(reservation, _on_cards(pod, verdict))
+            self._cluster.hold(reservation, _on_cards(pod, verdict), replaced)
             recorded = False
             left = None if replaced is None else self._cluster.locate(replaced)
             elsewhere = left is not None and left.node != verdict.node
@@ -186,6 +189,34 @@ class Mutator:
             *notices(self._cluster, constraints, patch.pod, verdict.node),
         )
         return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
+
+    async def _replaced(
+        self, pod: PodFacts, reservation: str, spec: Mapping[str, Any], demand: Demand, constraints: Constraints
+    ) -> str | None:
+        """The entry whose place the pod takes: a failed attempt of its owner, or a kept seat of its workload."""
+        failed = await self._take_over.find(pod, reservation, spec)
+        if failed is not None:
+            return failed
+
+        def node_without(seat: str) -> str | None:
+            found = find_place(picture_for(self._cluster, pod, reservation, seat), demand, constraints)
+            return None if found is None else found.node
+
+        return await self._seats.find(pod, node_without)
+
+    def _decide(
+        self, picture: Snapshot, pod: PodFacts, spec: Mapping[str, Any], demand: Demand, constraints: Constraints
+    ) -> tuple[Placed, Preemption | None] | Refused:
+        """Where the pod goes, and who has to leave first if anybody; or why it goes nowhere."""
+        verdict = place(picture, demand, constraints)
+        if isinstance(verdict, Placed):
+            return verdict, None
+        preemption = None
+        if verdict.can_wait and spec.get("preemptionPolicy") != names.PREEMPT_NEVER:
+            preemption = find_preemption(picture, demand, constraints, pod.priority)
+        if preemption is None or not self._preemption:
+            return Refused(with_remedies(verdict, picture, pod, demand, constraints, preemption))
+        return preemption.placed, preemption
 
     async def _leave(self, node: str, reservation: str, deadline: float) -> None:
         """Ends an earlier attempt that the new one replaces on another node; if that fails, it runs out by itself."""

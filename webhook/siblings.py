@@ -18,7 +18,8 @@ from shared.kube.cluster import Cluster
 def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: str | None = None) -> Snapshot:
     """The cluster as the decision about `pod` should see it: with its unseen siblings, without its own hold.
 
-    The attempt `replaced`, whose place the pod takes over, is left out as well.
+    The entry `replaced`, whose place the pod takes over, is left out as well, and so are those that other promised pods
+    are about to replace.
     """
     snapshot = cluster.snapshot()
     changed: dict[str, NodeState] = {}
@@ -28,8 +29,10 @@ def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: str
         if key is not None and held is not None and held.node in snapshot.nodes:
             changed[held.node] = changed.get(held.node, snapshot.nodes[held.node]).without_pod(key)
     located = None if replaced is None else cluster.locate(replaced)
-    if replaced is not None and located is not None and located.node in snapshot.nodes:
-        changed[located.node] = changed.get(located.node, snapshot.nodes[located.node]).without_entry(replaced)
+    own_place = () if replaced is None or located is None else ((replaced, located.node),)
+    for entry_id, node in (*own_place, *cluster.replaced()):
+        if node in snapshot.nodes:
+            changed[node] = changed.get(node, snapshot.nodes[node]).without_entry(entry_id)
     if pod.owner is not None:
         for other, located in cluster.unseen(pod.namespace, owner_hash(pod.owner.uid)):
             state = changed.get(located.node, snapshot.nodes.get(located.node))

@@ -151,7 +151,7 @@ class TakeOver:
             carriers = cluster.carriers(reservation, pod.namespace)
             if carriers or reservation in stored:
                 pods += not carriers or any(not carrier.terminating for carrier in carriers)
-            elif reservation not in self._takers:
+            elif reservation not in self._takers and not cluster.vacancies.has(reservation, located.entry):
                 unseen[reservation] = located
         own = (held for held in cluster.held_pods() if held.owner == pod.owner)
         under_way = sum(cluster.locate(held.reservation or "") is None for held in own)

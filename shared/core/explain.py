@@ -19,7 +19,7 @@ from shared.core.advice import (
     victims_words,
 )
 from shared.core.cards import PARTITION_MARK, CardClass
-from shared.core.holders import UNBORN
+from shared.core.holders import KEPT, UNBORN
 from shared.core.refusal import CardAttempt, Excluded, Invalid, NodeAttempt, NoFit, Reason, Refusal
 from shared.core.unit_words import unit_cause, unit_words
 from shared.core.wording import NAME_LIMIT, counted, cut, join, one_line, sentence
@@ -225,11 +225,15 @@ def _held(refusal: NoFit) -> str:
         return ""
     holders = refusal.holders
     unborn = [amount for name, amount in holders.own if name == UNBORN]
-    pods = [(name, amount) for name, amount in holders.own if name != UNBORN]
+    kept = [amount for name, amount in holders.own if name == KEPT]
+    pods = [(name, amount) for name, amount in holders.own if name not in {UNBORN, KEPT}]
     named, unnamed = pods[:_MOST_NAMED_HOLDERS], pods[_MOST_NAMED_HOLDERS:]
     parts = [f"{amount} {unit} by {cut(name, NAME_LIMIT)}" for name, amount in named]
     if unborn:
         parts.append(f"{sum(unborn)} {unit} by {UNBORN if len(unborn) == 1 else f'{len(unborn)} pods being created'}")
+    if kept:
+        of = KEPT if len(kept) == 1 else f"{len(kept)} pods being replaced"
+        parts.append(f"{sum(kept)} {unit} kept for {of}")
     if unnamed:
         parts.append(f"{sum(amount for _, amount in unnamed)} {unit} by {len(unnamed)} more in this namespace")
     if holders.others:

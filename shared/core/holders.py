@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from shared.core.device_use import device_use
+from shared.core.ledger import Entry, Mark
 from shared.core.refusal import Holders
 from shared.core.snapshot import NodeState
 
 UNBORN = "a pod being created"
 """Stands for the name of a pod that has none yet."""
+
+KEPT = "a pod being replaced"
+"""Stands for the next pod of the workload that a seat is kept for; of that the ledger knows no more than a hash."""
 
 
 def holders_of(state: NodeState, index: int, namespace: str) -> Holders:
@@ -44,7 +48,7 @@ def _unit_holders(state: NodeState, resource: str) -> Iterator[tuple[str, str, i
     seen = {(pod.reservation, pod.namespace) for pod in state.pods.values()}
     for reservation, entry in state.ledger.items():
         if (reservation, entry.namespace) not in seen:
-            yield entry.namespace, UNBORN, dict(entry.units).get(resource, 0)
+            yield entry.namespace, _without_pod(entry), dict(entry.units).get(resource, 0)
 
 
 def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
@@ -59,7 +63,12 @@ def _holders(state: NodeState, index: int) -> Iterator[tuple[str, str, int]]:
             yield pod.namespace, pod.name or UNBORN, dict(pod.shares).get(index, 0)
     for reservation, entry in state.ledger.items():
         if (reservation, entry.namespace) not in carried:
-            yield entry.namespace, UNBORN, dict(entry.shares).get(index, 0)
+            yield entry.namespace, _without_pod(entry), dict(entry.shares).get(index, 0)
     for pod, card, gb in device_use(state.inventory, state.pods):
         if card.index == index:
             yield pod.namespace, pod.name, gb
+
+
+def _without_pod(entry: Entry) -> str:
+    """Stands for the name of an entry's pod while there is none."""
+    return KEPT if entry.mark is Mark.KEPT else UNBORN

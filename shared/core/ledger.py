@@ -85,7 +85,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The sums that a `GPUNode` shows in its columns, in GB; `cards` reads `0: 12/16, 1: 0/16` (reserved/budget)."""
+    """The sums that a `GPUNode` shows in its columns, in GB.
+
+    `cards` reads `0: 12/16, 1: 8/16 (6 kept)`: reserved/budget, and how much of that are kept seats.
+    """
 
     budget_gb: int
     reserved_gb: int
@@ -171,6 +174,11 @@ def summarise(cards: Iterable[Card], entries: Mapping[str, Entry], kinds: Iterab
     """
     cards = tuple(cards)
     reserved = reserved_gb(cards, entries.values(), kinds)
+    kept: dict[int, int] = {}
+    for entry in entries.values():
+        if entry.mark is Mark.KEPT:
+            for index, gb in entry.shares:
+                kept[index] = kept.get(index, 0) + gb
     ordered = sorted(cards, key=lambda card: card.index)
     usable = (card.healthy and not card.unsupported for card in ordered)
     free = [
@@ -182,5 +190,9 @@ def summarise(cards: Iterable[Card], entries: Mapping[str, Entry], kinds: Iterab
         reserved_gb=sum(reserved.values()),
         free_gb=sum(free),
         largest_free_gb=max(free, default=0),
-        cards=", ".join(f"{card.index}: {reserved.get(card.index, 0)}/{card.budget_gb}" for card in ordered),
+        cards=", ".join(
+            f"{card.index}: {reserved.get(card.index, 0)}/{card.budget_gb}"
+            + (f" ({kept[card.index]} kept)" if card.index in kept else "")
+            for card in ordered
+        ),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from shared.core.cards import Inventory
-from shared.core.ledger import Entry
+from shared.core.ledger import Entry, Mark
 from shared.core.node_index import NodeIndex, Nodes
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
@@ -20,6 +20,7 @@ from shared.kube.gpunodes import GpuNode
 from shared.kube.quotas import Quotas
 from shared.kube.rejected_pods import RejectedPods
 from shared.kube.storage import Storage
+from shared.kube.vacancies import Vacancies
 
 Listener: TypeAlias = Callable[[str], None]
 """Called with the name of a node, or the key of a pod, that changed or went."""
@@ -52,9 +53,11 @@ class Cluster:
         self._entries_of: dict[tuple[str, str], set[str]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
+        self._replaced_by: dict[str, str] = {}
         self.storage = Storage()
         self.quotas = Quotas()
         self.rejected = RejectedPods()
+        self.vacancies = Vacancies()
         self._node_listeners: list[Listener] = []
         self._pod_listeners: list[Listener] = []
 
@@ -82,9 +85,19 @@ class Cluster:
         return Located(node, self._gpu_nodes[node].ledger[reservation])
 
     def unseen(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
-        """The entries of an owner for which no pod has been seen and which this process does not hold itself."""
+        """The entries of an owner for which no pod has been seen and which this process does not hold itself.
+
+        A vacant one stands for no pod.
+        """
         for reservation, located in self.entries_of(namespace, owner_hash):
-            if reservation not in self._holds and not self.carriers(reservation, namespace):
+            is_open = reservation not in self._holds and not self.vacancies.has(reservation, located.entry)
+            if is_open and not self.carriers(reservation, namespace):
+                yield reservation, located
+
+    def seats_of(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
+        """The seats that are kept for a top owner."""
+        for reservation, located in self.entries_of(namespace, owner_hash):
+            if located.entry.mark is Mark.KEPT and not self.carriers(reservation, namespace):
                 yield reservation, located
 
     def entries_of(self, namespace: str, owner_hash: str) -> Iterator[tuple[str, Located]]:
@@ -104,6 +117,20 @@ class Cluster:
             pod = self.pod(key)
             if pod is not None:
                 yield pod
+
+    def is_replaced(self, reservation: str) -> bool:
+        """Whether a pod that this process holds takes the place of an entry."""
+        return reservation in self._replaced_by.values()
+
+    def replaced(self) -> Iterator[tuple[str, str]]:
+        """The entries in whose places this process is recording pods that it holds already, and their nodes.
+
+        Counted beside those pods, a workload that restarts would have twice what it has.
+        """
+        for taker, reservation in self._replaced_by.items():
+            node = self._entries.get(reservation)
+            if node is not None and node == self._where.get(self.hold_key(taker)):
+                yield reservation, node
 
     def carriers(self, reservation: str, namespace: str) -> tuple[PodFacts, ...]:
         """The live pods of the reservation's namespace that carry its id, oldest first; elsewhere the id is a copy."""
@@ -172,12 +199,14 @@ class Cluster:
             self._entries[reservation] = new.name
             self._entries_of.setdefault((entry.namespace, entry.owner_hash), set()).add(reservation)
         self._release_dropped(old, new.ledger)
+        self.vacancies.entries_changed(old.ledger if old is not None else {}, new.ledger)
         self._cards_changed(new.name)
 
     def gpu_node_deleted(self, name: str) -> None:
         old = self._gpu_nodes.pop(name, None)
         self._forget_entries(old)
         self._release_dropped(old, {})
+        self.vacancies.entries_changed(old.ledger if old is not None else {}, {})
         self._cards_changed(name)
 
     def pod_upserted(self, pod: PodFacts) -> None:
@@ -191,25 +220,33 @@ class Cluster:
             held = self.pod(self.hold_key(pod.reservation))
             if held is not None and held.namespace == pod.namespace:
                 self.release(pod.reservation)
+            self.vacancies.pod_came(pod.reservation)
         self._put_pod(pod)
         self._pod_changed(pod.key, pod.node)
 
-    def pod_deleted(self, key: str) -> None:
-        node = self._where.get(key)
+    def pod_deleted(self, key: str, *, succeeded: bool = False) -> None:
+        """A pod takes nothing any more. Of one that has `succeeded` no other takes the place."""
+        pod = self.pod(key)
+        if pod is None:
+            return
         self._drop_pod(key)
-        if node is not None:
-            self._pod_changed(key, node)
+        if pod.reservation is not None and not succeeded and self._stood_for(pod.reservation, pod):
+            self.vacancies.pod_left(pod.reservation, pod)
+        self._pod_changed(key, pod.node)
 
-    def hold(self, reservation: str, pod: PodFacts) -> None:
+    def hold(self, reservation: str, pod: PodFacts, replaces: str | None = None) -> None:
         """Books a pod on its node before it exists: its resources, ports and labels count until `release` or its
-        arrival.
+        arrival. An entry that it `replaces` there ends when the pod's own is written.
         """
+        if replaces is not None:
+            self._replaced_by[reservation] = replaces
         held = replace(pod, key=self.hold_key(reservation), reservation=reservation, bound=False)
         self._holds[reservation] = held.key
         self._put_pod(held)
 
     def release(self, reservation: str) -> None:
         """Ends a hold, if there is one."""
+        self._replaced_by.pop(reservation, None)
         key = self._holds.pop(reservation, None)
         if key is not None:
             self._drop_pod(key)
@@ -243,6 +280,12 @@ class Cluster:
             self._homeless[node].pop(key)
             if not self._homeless[node]:
                 del self._homeless[node]
+
+    def _stood_for(self, reservation: str, pod: PodFacts) -> bool:
+        """Whether the entry of an id stood for a pod that is gone, and stands for no other."""
+        located = self.locate(reservation)
+        is_its_own = located is not None and (located.node, located.entry.namespace) == (pod.node, pod.namespace)
+        return is_its_own and pod.is_placed and not self.carriers(reservation, pod.namespace)
 
     def _forget_entries(self, gpu_node: GpuNode | None) -> None:
         if gpu_node is None:

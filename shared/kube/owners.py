@@ -28,16 +28,21 @@ class Owners:
         return (owner.api_version, owner.kind) in self._kinds
 
     async def top(self, namespace: str, owner: OwnerRef) -> OwnerRef:
-        """The object at the end of the chain that begins with `owner`. Raises `ApiError` when the server is away.
+        """The object at the end of the chain that begins with `owner`. Raises `ApiError` when the server is away."""
+        return (await self.chain(namespace, owner))[-1]
+
+    async def chain(self, namespace: str, owner: OwnerRef) -> tuple[OwnerRef, ...]:
+        """`owner` and those above it, the top owner last. Raises `ApiError` when the server is away.
 
         The chain ends where an object has no controller, is gone, or is of a kind that may not be read.
         """
+        chain = [owner]
         for _ in range(_LONGEST_CHAIN):
-            above = await self._above(namespace, owner)
+            above = await self._above(namespace, chain[-1])
             if above is None:
-                return owner
-            owner = above
-        return owner
+                break
+            chain.append(above)
+        return tuple(chain)
 
     async def read(self, namespace: str, owner: OwnerRef) -> dict[str, Any] | None:
         """The owner itself as it is now, or None if it is gone, replaced by another of its name, or of an unknown

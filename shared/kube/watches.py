@@ -28,10 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SeenPod:
-    """A pod as watched; `facts` is None once it takes nothing from any node, which is why it may be `rejected`."""
+    """A pod as watched; `facts` is None once it takes nothing from any node: be it `succeeded` or `rejected`."""
 
     uid: str
     facts: PodFacts | None
+    succeeded: bool = False
     rejected: RejectedPod | None = None
     fate: PodFate | None = None
 
@@ -53,7 +54,7 @@ class _Pods:
         if new.facts is not None:
             self._cluster.pod_upserted(new.facts)
         else:
-            self._cluster.pod_deleted(new.uid)
+            self._cluster.pod_deleted(new.uid, succeeded=new.succeeded)
         if new.rejected is not None:
             self._cluster.rejected.upserted(new.rejected)
         else:
@@ -178,7 +179,8 @@ class Watches:
 
 def _seen_pod(raw: Mapping[str, Any]) -> SeenPod:
     facts = pod_facts(raw)
-    return SeenPod(raw["metadata"]["uid"], facts, rejected_pod(raw) if facts is None else None)
+    succeeded = (raw.get("status") or {}).get("phase") == "Succeeded"
+    return SeenPod(raw["metadata"]["uid"], facts, succeeded, rejected_pod(raw) if facts is None else None)
 
 
 def _told_pod(raw: Mapping[str, Any]) -> SeenPod:

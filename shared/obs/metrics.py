@@ -137,7 +137,8 @@ LEDGER_REPAIRS: Final = Definition(
     _counter,
     Of.LEADER,
     "Entries that the controller changed. `cause` is pod_gone (dropped at the end of its pod), no_pod (dropped since "
-    "none came in time), unreadable (dropped) or pod_differs (written as the pod has it)",
+    "none came in time), unreadable (dropped), pod_differs (written as the pod has it) or kept (its pod is gone, "
+    "and the seat is kept for the next of its workload)",
     ("cause",),
 )
 

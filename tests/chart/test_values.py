@@ -27,6 +27,7 @@ EVERYTHING: Values = {
         "replaceStuck": False,
         "readLogs": True,
         "preemption": "enabled",
+        "keptSeatSeconds": 0,
     },
     "webhook": {"replicas": 3, "timeoutSeconds": 5, "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}},
     "controller": {"replicas": 1},
@@ -81,6 +82,7 @@ def test_every_value_can_be_set(helm: Helm) -> None:
     assert [_environment(chart, each)["PLACEMENT_PREEMPTION"] for each in ("webhook", "controller")] == ["enabled"] * 2
     assert _environment(chart, "controller")["PLACEMENT_LOG_LEVEL"] == "debug"
     assert _environment(chart, "controller")["PLACEMENT_READ_LOGS"] == "true"
+    assert _environment(chart, "controller")["PLACEMENT_KEPT_SEAT_SECONDS"] == "0"
 
 
 def test_the_values_file_and_this_test_know_every_value_of_the_schema() -> None:
@@ -130,6 +132,7 @@ def test_the_vram_plugin_value_decides_whether_both_programs_share_cards(
         ({"placement": {"runtimeClassName": "Nvidia!"}}, "at '/placement/runtimeClassName'"),
         ({"placement": {"readLogs": "yes"}}, "at '/placement/readLogs': got string, want boolean"),
         ({"placement": {"preemption": True}}, "at '/placement/preemption'"),
+        ({"placement": {"keptSeatSeconds": -1}}, "at '/placement/keptSeatSeconds': minimum: got -1, want 0"),
         ({"image": {"digest": "latest"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"logLevel": "loud"}, "'debug', 'info', 'warning', 'error'"),

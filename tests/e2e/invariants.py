@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,11 @@ from shared.api import names
 _PODS = "/api/v1/pods"
 _NODES = "/api/v1/nodes"
 _GPU_NODES = f"/apis/{names.API_VERSION}/gpunodes"
-_ENTRY = re.compile(r"([a-z0-9-]+)/([0-9a-f]{8});[0-9]+;([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)(?:;(kept|preempting))?")
+_ENTRY = re.compile(
+    r"([a-z0-9-]+)/([0-9a-f]{8});([0-9]+);([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)(?:;[0-9]+)?(?:;(kept|preempting))?"
+)
+_LONGEST_KEPT_S = 80.0
+"""So old a kept seat may get: 30 s by one leader, as long again by the next, and what it takes to become that."""
 
 
 class Kind(StrEnum):
@@ -31,7 +36,7 @@ class Kind(StrEnum):
     MISSING = "missing reservation"
     """A live pod holds a share that is in no ledger."""
     LEAKED = "leaked reservation"
-    """The ledger holds a share for which there is no live pod."""
+    """The ledger holds a share for which there is no live pod, and which is not kept for the next pod of its owner."""
     DISAGREES = "disagreement"
     """The ledger says something else than the pod, or than its own summary."""
 
@@ -72,8 +77,10 @@ class _Holder:
 class _Entry:
     claim: str
     shares: Mapping[int, int]
-    preempting: bool
+    preempting: bool = False
     """Whether its pod waits for others to leave: until then more than the budget is promised."""
+    kept_since: int | None = None
+    """When a seat without a pod was kept, in unix seconds."""
 
 
 def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
@@ -82,15 +89,14 @@ def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
     The pods are read before and after the ledgers: only one that is there both times was there in between.
     """
     before, ledgers, after = (api.get(path)["items"] for path in (_PODS, _GPU_NODES, _PODS))
-    return compare(
-        before, ledgers, after, [raw for raw in api.get(_NODES)["items"] if raw["metadata"]["name"] in nodes]
-    )
+    concerned = [raw for raw in api.get(_NODES)["items"] if raw["metadata"]["name"] in nodes]
+    return compare(before, ledgers, after, concerned, time.time())
 
 
 def compare(
-    before: Iterable[Json], gpu_nodes: Iterable[Json], after: Iterable[Json], nodes: Iterable[Json]
+    before: Iterable[Json], gpu_nodes: Iterable[Json], after: Iterable[Json], nodes: Iterable[Json], now: float
 ) -> list[Finding]:
-    """What is wrong on `nodes`, given all pods `before` and `after` their GPUNodes were read."""
+    """What is wrong on `nodes`, given all pods `before` and `after` their GPUNodes were read. `now` is unix seconds."""
     ledgers = {raw["metadata"]["name"]: raw.get("status") or {} for raw in gpu_nodes}
     earlier, later = _holders(before), _holders(after)
     lasting = [holder for uid, holder in later.items() if uid in earlier]
@@ -101,7 +107,7 @@ def compare(
         found += _over_capacity(node, status, _on(node, later.values()), raw["status"]["capacity"])
         found += _over_budget(node, status)
         found += _unlike_pods(node, status, _on(node, lasting))
-        found += _leaked(node, status, _on(node, (earlier | later).values()))
+        found += _leaked(node, status, _on(node, (earlier | later).values()), now)
     return found
 
 
@@ -147,13 +153,13 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
                 yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB")
 
 
-def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) -> Iterator[Finding]:
+def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder], now: float) -> Iterator[Finding]:
     known = {holder.reservation for holder in holders}
     for reservation, entry in _entries(status).items():
         if entry is None:
             text = status["reservations"][reservation]
             yield Finding(Kind.LEAKED, node, None, f"{reservation} cannot be read: {text!r}")
-        elif reservation not in known:
+        elif reservation not in known and (entry.kept_since is None or now - entry.kept_since > _LONGEST_KEPT_S):
             for card, gb in entry.shares.items():
                 what = f"no pod carries {reservation}, which holds {gb} GB for {entry.claim}"
                 yield Finding(Kind.LEAKED, node, card, what)
@@ -229,8 +235,10 @@ def _entry(text: str) -> _Entry | None:
     match = _ENTRY.fullmatch(text)
     if match is None:
         return None
-    pairs = (pair.split(":") for pair in match[3].split(","))
-    return _Entry(f"{match[1]}/{match[2]}", {int(card): int(gb) for card, gb in pairs}, match[4] == "preempting")
+    pairs = (pair.split(":") for pair in match[4].split(","))
+    shares = {int(card): int(gb) for card, gb in pairs}
+    kept_since = int(match[3]) if match[5] == "kept" else None
+    return _Entry(f"{match[1]}/{match[2]}", shares, match[5] == "preempting", kept_since)
 
 
 def _total(shares: Iterable[Mapping[int, int]]) -> Counter[int]:

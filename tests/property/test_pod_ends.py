@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controller.ledger_keeper import LedgerKeeper
 from shared.api import names
 from shared.core.ledger import Mark, decode
 from shared.kube import paths
@@ -27,6 +26,7 @@ from tests.fakes.objects import Json, ObjectStore, RefusalError, copied
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, store
 from tests.unit.core_builders import entry
+from tests.unit.keepers import a_keeper
 
 NODES: Final = ("t4", "a10")
 CARD: Final = names.card_resource(0)
@@ -238,7 +238,7 @@ async def play(story: Sequence[tuple[Act, bool]], fates: Sequence[Fate]) -> None
 
     def keep() -> asyncio.Task[None]:
         return asyncio.create_task(
-            LedgerKeeper(client, cluster, Ledger(client, cluster, exclusive=False), ttl_s=TTL_S).run()
+            a_keeper(client, cluster, Ledger(client, cluster, exclusive=False), ttl_s=TTL_S).run()
         )
 
     watching = asyncio.create_task(watches.run())

@@ -28,6 +28,7 @@ from tests.fakes.serving import Served
 from webhook.mutate import Mutator
 from webhook.outcome import Admitted, Outcome, Refused
 from webhook.review import Request
+from webhook.seats import Seats
 from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
@@ -126,10 +127,12 @@ class Webhook:
         self.ledger = Ledger(served.client, self.cluster, exclusive=False)
         self._objects = served.server.objects
         self._ids = count(first_id)
+        owners = Owners(served.client)
         self.mutator = Mutator(
             self.cluster,
             self.ledger,
-            TakeOver(served.client, self.cluster, Owners(served.client), unix_time=lambda: self.time),
+            TakeOver(served.client, self.cluster, owners, unix_time=lambda: self.time),
+            Seats(served.client, self.cluster, owners),
             new_id=lambda: reservation_id(next(self._ids)),
             unix_time=lambda: self.time,
             runtime_class=runtime_class,

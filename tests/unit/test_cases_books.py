@@ -55,6 +55,7 @@ def pod(uid: str = "a", node: str | None = "n1", carries: str = "", **parts: Any
         (gpu_node(), [pod(app=8), pod("b", app=4)], 12),
         (gpu_node(), [pod(app=8, phase="Failed"), pod("b", "n2", app=4), pod("c", None, app=4)], 0),
         (gpu_node(ENTRY, ENTRY), [], 16),
+        (gpu_node(f"{ENTRY};kept", f"{ENTRY};4096;preempting"), [], 16),
         (gpu_node(ENTRY), [pod(app=8, carries="id0")], 8),
         (gpu_node(ENTRY), [pod(app=10, carries="id0")], 10),
         (gpu_node(ENTRY), [pod(app=6, carries="id0")], 8),

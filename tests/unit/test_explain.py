@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from shared.core.cards import Vendor
 from shared.core.constraints import read_constraints
 from shared.core.demand import Demand
 from shared.core.explain import causes, explain
+from shared.core.ledger import Mark
 from shared.core.placement import place
 from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState
@@ -98,6 +100,17 @@ ONE_NODE = [
         "Excluded: node-a (short of example.com/hca).\n"
         "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
         id="a-resource-that-no-node-offers",
+    ),
+    pytest.param(
+        [node("node-a", cards(24), ledger={"r": replace(entry({0: 20}), mark=Mark.KEPT)})],
+        demand(ask(6)),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 4 of 24 GB free and is "
+        "2 GB short.\n"
+        "Held on gpu-0 of node-a: 20 GB kept for a pod being replaced.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, ask for less "
+        "(kamiwaza.ai/vram-gb), stop a model that is no longer used, or add a card.",
+        id="a-kept-seat-in-the-way",
     ),
     pytest.param(
         [node("node-a", cards(24), exclusive=True, ledger={"r": entry({0: 24})})],

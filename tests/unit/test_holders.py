@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared.core.holders import holders_of, unit_holders_of
+from shared.core.ledger import Mark
 from shared.core.refusal import Holders
 from tests.builders import a_pod
 from tests.unit.core_builders import card, cards, entry, holder, node
@@ -38,6 +39,14 @@ def test_a_reservation_whose_pod_is_not_there_yet_holds_too() -> None:
     ledger = {"r": entry({0: 6}), "s": entry({0: 5}, "other"), "t": entry({1: 9})}
     assert holders_of(node("n", cards(24, 24), ledger=ledger), 0, "models") == Holders(
         own=(("a pod being created", 6),), others_gb=5, others=1
+    )
+
+
+def test_a_kept_seat_is_held_for_a_pod_that_is_being_replaced() -> None:
+    seat = replace(entry({0: 6}), mark=Mark.KEPT)
+    elsewhere = replace(entry({0: 5}, "other"), mark=Mark.KEPT)
+    assert holders_of(node("n", cards(24), ledger={"r": seat, "s": elsewhere}), 0, "models") == Holders(
+        own=(("a pod being replaced", 6),), others_gb=5, others=1
     )
 
 

@@ -107,6 +107,21 @@ _CASES = {
         reserved=6,
         found=(f"leaked reservation on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
     ),
+    "a-kept-seat": Case(reservations={ONE: f"{_CLAIM};60;0:6;kept"}, reserved=6),
+    "a-seat-that-was-kept-too-long": Case(
+        reservations={ONE: f"{_CLAIM};10;0:6;4096;kept"},
+        reserved=6,
+        found=(f"leaked reservation on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
+    ),
+    "a-pod-on-a-seat-that-is-still-called-kept": Case(
+        pods=(a_pod(),),
+        reservations={ONE: f"{_CLAIM};60;0:6;kept"},
+        reserved=6,
+        found=(f"disagreement on t4: models/chat holds {{0: 6}} for {_CLAIM}, its entry says {_CLAIM};60;0:6;kept",),
+    ),
+    "an-entry-that-waits-for-others-to-leave": Case(
+        pods=(a_pod(),), reservations={ONE: f"{_CLAIM};1;0:6;preempting"}, reserved=6
+    ),
     "other-amount": Case(
         pods=(a_pod(),),
         reservations={ONE: f"{_CLAIM};1;0:5"},
@@ -140,5 +155,5 @@ def test_each_mistake_is_found_and_nothing_else(case: Case) -> None:
     }
     node = {"metadata": {"name": "t4"}, "status": {"capacity": {names.card_resource(0): "16"}}}
     before = case.pods if case.before is None else case.before
-    found = compare(before, [{"metadata": {"name": "t4"}, "status": status}], case.pods, [node])
+    found = compare(before, [{"metadata": {"name": "t4"}, "status": status}], case.pods, [node], now=100.0)
     assert tuple(map(str, found)) == case.found

@@ -117,6 +117,12 @@ def test_shares_of_several_containers_on_one_card_are_one_booking() -> None:
     assert merge_shares([]) == ()
 
 
+def test_a_summary_counts_kept_seats_and_shows_them() -> None:
+    seat = replace(entry({0: 6}), mark=Mark.KEPT)
+    of = summarise(cards(24, 16), {"r": entry({0: 4, 1: 8}), "s": seat, "t": seat})
+    assert (of.reserved_gb, of.free_gb, of.cards) == (24, 16, "0: 16/24 (12 kept), 1: 8/16")
+
+
 def test_a_summary_adds_up_cards_and_entries() -> None:
     assert summarise(cards(24, 16)[::-1], {"r": entry({0: 6}), "s": entry({0: 2, 1: 16})}) == Summary(
         budget_gb=40, reserved_gb=24, free_gb=16, largest_free_gb=16, cards="0: 8/24, 1: 16/16"

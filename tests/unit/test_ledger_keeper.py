@@ -20,6 +20,7 @@ from tests.fakes.apiserver import place_of
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import Webhook, gpu_node, patched, reservations, store
 from tests.unit.core_builders import entry
+from tests.unit.keepers import a_keeper
 
 ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
 LONG_S = 1000.0
@@ -39,8 +40,8 @@ async def process(served: Served) -> Webhook:
     return process
 
 
-def keeper(served: Served, process: Webhook, ttl_s: float = LONG_S) -> LedgerKeeper:
-    return LedgerKeeper(served.client, process.cluster, process.ledger, ttl_s=ttl_s)
+def keeper(served: Served, process: Webhook, ttl_s: float = LONG_S, kept_s: float = LONG_S) -> LedgerKeeper:
+    return a_keeper(served.client, process.cluster, process.ledger, ttl_s=ttl_s, kept_s=kept_s)
 
 
 def placed_pod(reservation: str = ID, gb: str = "6") -> PodBuilder:

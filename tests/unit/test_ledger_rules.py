@@ -14,6 +14,8 @@ from tests.unit.core_builders import entry, holder
 
 ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
 TTL_S = 20.0
+KEPT_S = 30.0
+SEAT = replace(entry({0: 6}), mark=Mark.KEPT)
 
 
 def pod(
@@ -23,9 +25,17 @@ def pod(
     return replace(holder(name, {0: gb}, reservation=reservation, created=created), owner=owner)
 
 
-def review(ledger: dict[str, Entry], *pods: PodFacts, seen: Sightings | None = None, now: float = 100.0) -> Review:
+def review(
+    ledger: dict[str, Entry],
+    *pods: PodFacts,
+    seen: Sightings | None = None,
+    now: float = 100.0,
+    left: frozenset[str] = frozenset(),
+    kept_s: float = KEPT_S,
+) -> Review:
     by_key = {each.key: each for each in pods}
-    return review_ledger(ledger, by_key, seen if seen is not None else Sightings(), now, TTL_S)
+    seen = seen if seen is not None else Sightings()
+    return review_ledger(ledger, by_key, seen, now, TTL_S, left=left, kept_s=kept_s)
 
 
 def test_a_ledger_that_says_what_its_pods_say_stays() -> None:
@@ -178,3 +188,60 @@ def test_a_pod_without_a_proper_age_counts_as_the_oldest(created: str) -> None:
 
 def test_a_bare_pod_has_the_hash_of_no_owner() -> None:
     assert entry_of(replace(pod(), owner=None)).owner_hash == owner_hash("")
+
+
+@pytest.mark.parametrize(
+    ("reviewed_before", "kept_s", "mark", "expected"),
+    [
+        pytest.param(True, KEPT_S, Mark.NONE, Review({}, (), None, (ID,)), id="its-owner-is-asked"),
+        pytest.param(False, KEPT_S, Mark.NONE, Review({}, (), None, (ID,)), id="by-a-new-leader-as-well"),
+        pytest.param(True, 0.0, Mark.NONE, Review({ID: None}, (), None), id="nothing-is-kept"),
+        pytest.param(False, 0.0, Mark.NONE, Review({ID: None}, (), None), id="nothing-is-kept-by-a-new-leader"),
+        pytest.param(True, KEPT_S, Mark.PREEMPTING, Review({ID: None}, (), None), id="it-may-stand-above-the-budget"),
+    ],
+)
+def test_an_entry_that_an_owners_pod_has_left(
+    reviewed_before: bool, kept_s: float, mark: Mark, expected: Review
+) -> None:
+    seen = Sightings()
+    if reviewed_before:
+        review({ID: entry({0: 6})}, pod(), seen=seen)
+    ledger = {ID: replace(entry({0: 6}), mark=mark)}
+    assert review(ledger, seen=seen, left=frozenset({ID}), kept_s=kept_s) == expected
+
+
+def test_a_kept_seat_runs_out_after_its_time_by_the_controllers_own_clock() -> None:
+    seen = Sightings()
+    old_by_its_own_word = replace(SEAT, since=1)
+    assert review({ID: old_by_its_own_word}, seen=seen, now=100.0) == Review({}, (), 2.0, (ID,))
+    assert review({ID: old_by_its_own_word}, seen=seen, now=129.0) == Review({}, (), 1.0, (ID,))
+    assert review({ID: old_by_its_own_word}, seen=seen, now=130.0) == Review({ID: None}, (), None)
+
+
+def test_a_kept_seat_is_not_overdue_when_an_entry_without_a_pod_would_be() -> None:
+    seen = Sightings()
+    review({ID: SEAT, OTHER: entry({0: 6})}, seen=seen, now=100.0)
+    assert review({ID: SEAT, OTHER: entry({0: 6})}, seen=seen, now=125.0) == Review({}, (OTHER,), 2.0, (ID,))
+
+
+def test_a_seat_that_is_kept_again_is_kept_for_the_whole_time() -> None:
+    seen = Sightings()
+    review({ID: SEAT}, seen=seen, now=100.0)
+    review({ID: SEAT}, pod(), seen=seen, now=120.0)
+    assert review({ID: SEAT}, seen=seen, now=140.0) == Review({}, (), 2.0, (ID,))
+
+
+def test_a_pod_that_has_its_kept_seat_after_all_makes_an_ordinary_entry_of_it() -> None:
+    assert review({ID: SEAT}, pod()) == Review({ID: entry_of(pod())}, (), None)
+
+
+def test_what_a_preempting_entry_waits_for_is_not_kept() -> None:
+    waiting = replace(entry({0: 9}), mark=Mark.PREEMPTING)
+    elsewhere = replace(SEAT, shares=((1, 6),))
+    ledger = {ID: entry({0: 6}), OTHER: waiting, "cccccccccc": SEAT, "dddddddddd": elsewhere}
+    changes = review(ledger, left=frozenset({ID}))
+    assert (changes.changes, changes.vacant) == ({ID: None, "cccccccccc": None}, ("dddddddddd",))
+
+
+def test_seats_of_before_are_dropped_where_none_are_kept() -> None:
+    assert review({ID: SEAT}, kept_s=0.0) == Review({ID: None}, (), None)

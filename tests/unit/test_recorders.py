@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from controller.control_recorder import ControlRecorder
-from controller.ledger_keeper import LedgerKeeper
 from shared.kube import paths
 from shared.kube.errors import ApiError, Unavailable
 from shared.kube.workqueue import WorkQueue
@@ -21,6 +20,7 @@ from tests.fakes import faults
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import Webhook, gpu_node
 from tests.unit.core_builders import entry
+from tests.unit.keepers import a_keeper
 from tests.unit.scraping import moved, value
 from tests.unit.test_ledger_keeper import ID, OTHER, placed_pod
 
@@ -145,7 +145,7 @@ async def test_two_queues_of_a_process_are_told_apart() -> None:
 
 async def test_a_repair_counts_by_its_cause(served: Served, process: Webhook) -> None:
     recorder = ControlRecorder()
-    keeper = LedgerKeeper(served.client, process.cluster, process.ledger, ttl_s=0.0, recorder=recorder)
+    keeper = a_keeper(served.client, process.cluster, process.ledger, ttl_s=0.0, recorder=recorder)
     repairs = "placement_ledger_repairs_total"
 
     process.cluster.pod_upserted(placed_pod().facts())
@@ -169,7 +169,7 @@ async def test_a_repair_counts_by_its_cause(served: Served, process: Webhook) ->
 
 async def test_a_node_that_needs_no_repair_counts_nothing(served: Served, process: Webhook) -> None:
     recorder = ControlRecorder()
-    keeper = LedgerKeeper(served.client, process.cluster, process.ledger, ttl_s=1000.0, recorder=recorder)
+    keeper = a_keeper(served.client, process.cluster, process.ledger, ttl_s=1000.0, recorder=recorder)
     await process.ledger.reserve("t4", ID, entry({0: 6}))
     await keeper.reconcile("t4")
     assert moved(recorder, "placement_ledger_repairs_total") == {}

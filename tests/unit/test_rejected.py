@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from controller.events import Events
-from controller.ledger_keeper import LedgerKeeper
 from controller.rejected import Rejected
 from shared.api import names
 from shared.core.owners import OwnerRef
@@ -21,6 +20,7 @@ from tests.fakes.apiserver import place_of
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, reservations, store
 from tests.unit.controlling import NOW, Control, an_owner, controlling
+from tests.unit.keepers import a_keeper
 
 CARD = names.card_resource(0)
 SAID = f"Pod was rejected: Allocate failed for {CARD}."
@@ -139,7 +139,7 @@ async def test_a_namespace_that_goes_does_not_end_the_work(control: Control) -> 
 
 async def test_what_a_rejected_pod_held_is_free_at_once(control: Control) -> None:
     ledger = Ledger(control.served.client, control.cluster, exclusive=False)
-    control.start(LedgerKeeper(control.served.client, control.cluster, ledger, ttl_s=1000.0).run())
+    control.start(a_keeper(control.served.client, control.cluster, ledger).run())
     pod = placed("chat-0", an_owner(control.served, "ReplicaSet", "chat"))
     store(control.objects, paths.pods("models"), pod.raw())
     await eventually(lambda: len(reservations(control.objects, "t4")) == 1)

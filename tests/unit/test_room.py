@@ -10,7 +10,7 @@ from controller.room import Needs, Room
 from shared.api import names
 from shared.core.snapshot import Snapshot
 from tests.builders import PodBuilder, a_node, a_pod, labels, term
-from tests.unit.core_builders import cards, cluster, holder, node
+from tests.unit.core_builders import cards, cluster, entry, holder, node
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -86,3 +86,12 @@ def test_needs_that_found_no_place_are_not_looked_at_again() -> None:
 )
 def test_only_a_well_formed_pod_that_asks_for_a_card_has_needs(pod: dict[str, Any], gives_needs: bool) -> None:
     assert (Needs.of(pod) is not None) == gives_needs
+
+
+def test_seats_are_room_for_those_for_whom_they_are_kept_and_for_nobody_else() -> None:
+    room = Room()
+    full = cluster(node("a", cards(16), ledger={"one": entry({0: 8}), "two": entry({0: 8})}))
+    assert not room.take(full, needs(model("8")))
+    seats = {"one": "a", "two": "a", "gone": "b"}
+    assert [room.take(full, needs(model("8")), seats) for _ in range(3)] == [True, True, False]
+    assert not room.take(full, needs(model("8")))

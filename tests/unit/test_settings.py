@@ -24,7 +24,7 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert controller.validating_configuration == "placement-operator"
     assert controller.service == "placement-operator-webhook"
     assert controller.extra_sans == ()
-    assert controller.unconfirmed_ttl_s == 20.0
+    assert (controller.unconfirmed_ttl_s, controller.kept_seat_s) == (20.0, 30.0)
     assert (controller.stuck_after_s, controller.replace_stuck, controller.wake_kinds) == (60.0, True, {})
     assert not controller.read_logs
 
@@ -46,6 +46,7 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
             "PLACEMENT_REPLACE_STUCK",
             "PLACEMENT_WAKE_KINDS",
             "PLACEMENT_READ_LOGS",
+            "PLACEMENT_KEPT_SEAT_SECONDS",
         ),
         "",
     )
@@ -63,6 +64,7 @@ def test_everything_can_be_set() -> None:
         "PLACEMENT_PREEMPTION": "enabled",
         "PLACEMENT_EXTRA_SANS": " webhook.example.org, 192.0.2.7 ,",
         "PLACEMENT_UNCONFIRMED_TTL_SECONDS": "0.5",
+        "PLACEMENT_KEPT_SEAT_SECONDS": "0",
         "PLACEMENT_CERTIFICATE_DAYS": "30",
         "PLACEMENT_STUCK_AFTER_SECONDS": "90",
         "PLACEMENT_REPLACE_STUCK": "false",
@@ -78,6 +80,7 @@ def test_everything_can_be_set() -> None:
     assert controller.extra_sans == ("webhook.example.org", "192.0.2.7")
     assert (controller.unconfirmed_ttl_s, controller.certificate_days) == (0.5, 30.0)
     assert controller.read_logs
+    assert controller.kept_seat_s == 0.0
     assert controller.lease == "lease"
     assert (controller.stuck_after_s, controller.replace_stuck) == (90.0, False)
     assert controller.wake_kinds == {("ray.io/v1", "RayCluster"): "rayclusters"}
@@ -133,6 +136,8 @@ def test_a_variable_that_has_to_be_set_is_asked_for(name: str) -> None:
         ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "-1", "write a number above 0"),
         ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "nan", "write a number above 0"),
         ("PLACEMENT_UNCONFIRMED_TTL_SECONDS", "inf", "write a number above 0"),
+        ("PLACEMENT_KEPT_SEAT_SECONDS", "never", "write 0 or a number above 0"),
+        ("PLACEMENT_KEPT_SEAT_SECONDS", "-1", "write 0 or a number above 0"),
     ],
 )
 def test_a_wrong_value_is_named_with_the_form_it_should_have(name: str, value: str, form: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from controller.control_recorder import ControlRecorder
 from controller.waking import Waker
 from shared.api import names
+from shared.core.ledger import Entry, Mark, owner_hash
 from shared.core.nodes import node_facts
 from shared.core.owners import OwnerRef
 from shared.kube import paths
@@ -330,6 +331,19 @@ async def test_one_who_waits_anew_is_woken_at_once(control: Control) -> None:
     await control.refuse(owner, owner)
     await waking.walk()
     assert wakings(control) == ["chat", "chat"]
+
+
+async def test_a_kept_seat_is_room_for_its_own_workload_only(control: Control) -> None:
+    urgent = await waiting(control, "urgent", gb="16", priority=9)
+    top = an_owner(control.served, "Deployment", "chat", None, replicas=1)
+    owner = an_owner(control.served, "ReplicaSet", "chat-2", top, replicas=1, template=template("16"))
+    await control.refuse(top, owner)
+    seat = Entry("models", owner_hash(top.uid), 1, ((0, 16),), mark=Mark.KEPT)
+    gpu = control.cluster.gpu_node("t4")
+    assert gpu is not None
+    control.cluster.gpu_node_upserted(replace(gpu, resource_version="2", ledger={"aaaaaaaaaa": seat}))
+    await waker(control).walk()
+    assert woken(control, urgent, owner) == ["chat-2"]
 
 
 async def test_running_it_wakes_after_a_change_that_makes_room(control: Control) -> None:

@@ -32,6 +32,8 @@
   value: {{ .Values.placement.readLogs | quote }}
 - name: PLACEMENT_SERVICE
   value: {{ include "placement-operator.webhook" . }}
+- name: PLACEMENT_KEPT_SEAT_SECONDS
+  value: {{ .Values.placement.keptSeatSeconds | quote }}
 - name: PLACEMENT_STUCK_AFTER_SECONDS
   value: {{ .Values.placement.stuckAfterSeconds | quote }}
 - name: PLACEMENT_REPLACE_STUCK
