@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 _BACKLOG: Final = 256
+_STEPS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Limits:
     """
 
     most: int = 800
-    handshake_s: float = 5.0
+    handshake_s: float = 10.0
     header_s: float = 5.0
     idle_s: float = 120.0
     goodbye_s: float = 2.0
@@ -137,7 +138,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.busy and self._header is None:
-            self._header = self._loop.call_later(self._all.limits.header_s, self.abort)
+            self._wait_for_header(_STEPS)
         self.handler.data_received(data)
 
     def eof_received(self) -> Any:
@@ -167,6 +168,13 @@ class _Connection(asyncio.Protocol):
         """Ends the connection without a word."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _wait_for_header(self, steps: int) -> None:
+        """In steps, of which a process that stood still counts one only: that was not the client's fault."""
+        if steps:
+            self._header = self._loop.call_later(self._all.limits.header_s / _STEPS, self._wait_for_header, steps - 1)
+        else:
+            self.abort()
 
     def _has_header(self) -> None:
         if self._header is not None:

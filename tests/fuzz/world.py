@@ -43,6 +43,11 @@ class Post:
     body: bytes
     query: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def content_length(self) -> int:
+        return len(self.body)
 
     async def read(self) -> bytes:
         return self.body

@@ -181,9 +181,16 @@ def test_what_the_mutating_webhook_admits_the_validating_one_lets_in(dry_visitor
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
 def test_a_pod_nested_deeper_than_any_is_answered(visitor: Visitor, path: str) -> None:
-    nested = b'{"spec":' * 300 + b"{}" + b"}" * 300
+    nested = b'{"spec":' * 200 + b"{}" + b"}" * 200
     body = orjson.dumps(review({})).replace(b'"object":{}', b'"object":' + nested)
     check_answer(orjson.loads(nested), *visitor.post(path, body))
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+def test_a_pod_nested_deeper_than_a_patch_can_be_is_a_client_error(visitor: Visitor, path: str) -> None:
+    nested = b'{"spec":' * 300 + b"{}" + b"}" * 300
+    status, body = visitor.post(path, orjson.dumps(review({})).replace(b'"object":{}', b'"object":' + nested))
+    assert (status, orjson.loads(body)) == (400, {"error": "request.object is nested too deeply"})
 
 
 def spots(value: Any, at: Spot = ()) -> Iterator[Spot]:

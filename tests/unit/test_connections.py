@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -134,6 +135,15 @@ async def test_a_header_that_does_not_end_ends_the_connection(start: Start) -> N
     reader, writer = await site.connect()
     writer.write(HALF_A_HEADER)
     assert await is_ended(reader)
+
+
+async def test_a_process_that_stood_still_does_not_blame_its_clients(start: Start) -> None:
+    site = await start(header_s=0.2)
+    reader, writer = await site.connect()
+    writer.write(HALF_A_HEADER)
+    await eventually(lambda: any(each._header for each in site.connections._open.values()))
+    time.sleep(0.3)  # noqa: ASYNC251 - everything stands still
+    assert await is_answered(reader, writer, REQUEST[len(HALF_A_HEADER) :])
 
 
 async def test_a_header_that_does_not_end_is_noticed_after_many_good_ones(start: Start) -> None:
