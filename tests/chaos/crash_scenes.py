@@ -342,6 +342,7 @@ async def pods_go(stage: Stage) -> None:
     await stage.start()
     for name in ("ends", "goes", "stays"):
         assert await stage.decided(chat(4), name) is Answer.PLACED
+    await asyncio.sleep(1.0)  # until each has its ModelPlacement: one that has ended before gets none
     stage.arm()
     stage.finish("ends")
     stage.delete(paths.pods(NAMESPACE) + "/goes")

@@ -79,6 +79,24 @@ def crashes(point: str, side: Side) -> Iterator[tuple[str, Crash]]:
                     break
 
 
+def test_points_are_named_after_their_source_and_have_two_sides() -> None:
+    point = "shared/kube/ledger.py:Ledger._write:await self._client.merge_patch"
+    assert CrashAt.parse(point) == CrashAt(point, Side.AFTER, 1)
+    assert CrashAt.parse(f"{point}:before#3") == CrashAt(point, Side.BEFORE, 3)
+    second = "shared/kube/client.py:KubeClient.list_as:await self._list_pages#2"
+    assert CrashAt.parse(f"{second}:after") == CrashAt(second, Side.AFTER, 1)
+
+
+def test_a_point_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such point"):
+        CrashAt.parse("shared/kube/ledger.py:Ledger._write:await nothing")
+
+
+@pytest.mark.parametrize("beginning", ELSEWHERE)
+def test_a_point_that_no_scene_can_reach_is_one_of_the_product(beginning: str) -> None:
+    assert any(point.startswith(beginning) for point in every_point())
+
+
 @pytest.mark.parametrize("scene", SCENES)
 def test_scene_ends_well_without_a_crash(scene: str) -> None:
     undisturbed(scene)
