@@ -386,8 +386,8 @@ async def vendor_plugins_come(stage: Stage) -> None:
     await stage.start()
     stage.arm()
     for name in ("managed", "own"):
-        card = {"memory": "24576", "count": "2", "product": "NVIDIA-A10-SHARED", "replicas": "2"}
-        stage.put(paths.nodes(), managed_node(name, {GPU: 4}, **card).raw())
+        node = managed_node(name, {GPU: 4}, memory="24576", count="2", product="NVIDIA-A10-SHARED", replicas="2")
+        stage.put(paths.nodes(), node.raw())
 
 
 def _on_card(node: str, gb: int) -> Json:
