@@ -493,8 +493,12 @@ class Stage:
         }
 
     async def end(self, expected: Json | None = None) -> None:
-        """Lets everything come to rest: until the crash has come and gone and the picture is as `expected`."""
-        for _ in range(round(CONVERGED_S / _LOOK_S)):
+        """Lets everything come to rest: until the crash has come and gone and the picture is as `expected`.
+
+        The crash may come in as much time as there is without one, and then has its own time to be forgotten.
+        """
+        longest_s = CONVERGED_S if expected is None else 2 * CONVERGED_S
+        for _ in range(round(longest_s / _LOOK_S)):
             await asyncio.sleep(_LOOK_S)
             if expected is not None and self.crashed and not self.wrong() and self.picture() == expected:
                 break
