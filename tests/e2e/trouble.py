@@ -34,12 +34,17 @@ class OwnStage(Stage):
 
 
 @contextlib.contextmanager
-def own_stage(*, webhooks: int = 2, controllers: int = 1, ttl_s: float = 4.0) -> Iterator[OwnStage]:
-    """A cluster with an operator that gives a lost create up after `ttl_s`, so that tests need not wait long."""
+def own_stage(
+    *, webhooks: int = 2, controllers: int = 1, ttl_s: float = 4.0, via: str | None = None
+) -> Iterator[OwnStage]:
+    """A cluster with an operator that gives a lost create up after `ttl_s`, so that tests need not wait long.
+
+    `via` is the module that starts its processes, if not they themselves.
+    """
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: these tests kill and restart processes of a cluster of their own")
     with DevCluster() as cluster:
-        operator = Operator(cluster, webhooks=webhooks, controllers=controllers)
+        operator = Operator(cluster, webhooks=webhooks, controllers=controllers, via=via)
         for process in operator.controllers:
             change_environment(process, PLACEMENT_UNCONFIRMED_TTL_SECONDS=str(ttl_s))
         with operator:

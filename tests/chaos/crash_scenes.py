@@ -1,0 +1,432 @@
+"""What happens while a process dies: short scenes, which together reach every crash point.
+
+A new `await` in the product fails `tests/unit/test_crash_points.py` until a scene reaches it. To add one, write an
+async function that takes a `Stage`, and put it into `SCENES`:
+
+1. what there is: `stage.node`, `stage.owner`, `stage.put`;
+2. `await stage.start()`, or nothing if the start itself is the scene;
+3. `stage.arm()`: from here on processes die;
+4. what clients do: `stage.decided` (a person's create), `stage.keep` (an owner's), `stage.delete`, `stage.change`.
+
+It is played once as it is and then again for each point that it is the first to reach, with that process dying there.
+Each time the ledgers have to agree with the pods afterwards, no card may have been promised twice at any moment, and
+the pods and `ModelPlacement`s have to be as they are without the crash. So a scene waits with `stage.until` and never
+relies on the first try. What nobody can reach in one process stands in `ELSEWHERE`, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from shared.api import names
+from shared.kube import paths
+from tests.builders import PodBuilder, a_pod
+from tests.chaos.crash_stage import NAMESPACE, Answer, Stage
+from tests.fakes.api import ApiRequest
+from tests.fakes.objects import Json, RefusalError
+from tests.unit.units import GPU, managed_node
+
+Scene = Callable[[Stage], Awaitable[None]]
+
+ELSEWHERE: Final = {
+    "webhook/__main__.py:_serve:": "opens the connection that this suite replaces; only a start is lost",
+    "webhook/__main__.py:_serve_reviews:": "TLS on a socket; the suite calls the handlers as the server does",
+    "controller/__main__.py:_control:": "opens the connection that this suite replaces; only a start is lost",
+    "shared/kube/credentials.py:": "reads the kubeconfig file, before anything else is done",
+    "shared/kube/client.py:KubeClient.connect:": "as above",
+    "shared/obs/process.py:": "signals and the event loop of a real process",
+    "shared/kube/client.py:KubeClient.json_patch:": "no program calls it",
+}
+"""The beginnings of the names of points that no scene can reach, and why not."""
+
+_LEASE: Final = paths.leases("placement-system", "placement-operator-controller")
+_SECRETS: Final = paths.secrets("placement-system")
+_UNAVAILABLE: Final = (503, "ServiceUnavailable", "etcd has no leader")
+
+
+def chat(gb: int = 6, owner: Json | None = None) -> PodBuilder:
+    """A model pod that asks for `gb` GB, of an owner if there is one."""
+    pod = a_pod("chat").annotated(names.VRAM, str(gb)).unstored()
+    if owner is not None:
+        pod.owned_by(owner["kind"], owner["name"], owner["uid"], owner["apiVersion"])
+    return pod
+
+
+def once(method: str, path: str, act: Callable[[], object], *, number: int = 1) -> Callable[[ApiRequest], None]:
+    """A disturbance: does `act` at the `number`th request to what begins with `path`."""
+    seen = 0
+
+    def disturb(request: ApiRequest) -> None:
+        nonlocal seen
+        if request.method == method and request.path.startswith(path):
+            seen += 1
+            if seen == number:
+                act()
+
+    return disturb
+
+
+def fails(code: int, reason: str, message: str) -> Callable[[], None]:
+    """An act by which a request is refused."""
+
+    def refuse() -> None:
+        raise RefusalError(code, reason, message)
+
+    return refuse
+
+
+def touched(stage: Stage, path: str) -> Callable[[], None]:
+    """An act by which somebody else changes the object at a path, so that a write based on it conflicts."""
+
+    def touch() -> None:
+        stage.change(path, {"metadata": {"annotations": {"touched": str(stage.objects.version)}}})
+
+    return touch
+
+
+def agent_restarts(stage: Stage, name: str, *gbs: int) -> Callable[[], None]:
+    """An act by which a `GPUNode` goes; its agent makes another one a second later."""
+
+    def remove() -> None:
+        stage.delete(paths.gpu_nodes(name))
+        asyncio.get_running_loop().call_later(1.0, lambda: stage.node(name, *gbs))
+
+    return remove
+
+
+def deployment(stage: Stage, replicas: int = 1, name: str = "chat") -> Json:
+    """A Deployment with its ReplicaSet; the reference to the latter."""
+    template = {"metadata": {"annotations": {names.VRAM: "6"}}, "spec": {"containers": [{"name": "main"}]}}
+    top = stage.owner("Deployment", name, replicas=replicas, template=template)
+    return stage.owner("ReplicaSet", f"{name}-1", top, replicas=replicas, template=template)
+
+
+# Start, end and lead.
+
+
+async def starts(stage: Stage) -> None:
+    """With an entry of a lost create and a pod that nobody recorded."""
+    stage.node("n1", 16)
+    stage.run({**chat(4).labelled().raw(), "spec": _on_card("n1", 4)})
+    stage.change(paths.pods(NAMESPACE) + "/chat", {"metadata": {"labels": {names.RESERVATION: "podwithout"}}})
+    entry = f"{NAMESPACE}/00000000;1790000000;0:5"
+    stage.change(paths.gpu_nodes("n1") + "/status", {"status": {"reservations": {"lostcreate": entry}}})
+    stage.arm()
+    await stage.start()
+
+
+async def another_made_the_secret(stage: Stage) -> None:
+    secret = {"metadata": {"name": "placement-operator-webhook-tls"}, "type": "kubernetes.io/tls", "data": {}}
+    stage.disturb("controller-a", once("POST", _SECRETS, lambda: stage.put(_SECRETS, secret)))
+    stage.arm()
+    await stage.start()
+
+
+async def stopped(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    for process in ("webhook-a", "controller-a"):
+        stage.stop(process)
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
+async def lead_changes_hands(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    stage.start_process("controller-b")
+    await asyncio.sleep(3.0)
+    stage.disturb("controller-a", once("PUT", _LEASE, touched(stage, _LEASE)))
+    stage.disturb("controller-a", once("GET", _LEASE, fails(*_UNAVAILABLE)))
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+    await asyncio.sleep(5.0)
+    stage.change(_LEASE, {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 1}})
+    await asyncio.sleep(20.0)
+
+
+async def api_server_away(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    away_until = asyncio.get_running_loop().time() + 5.0
+
+    def away(_request: ApiRequest) -> None:
+        if asyncio.get_running_loop().time() < away_until:
+            raise RefusalError(*_UNAVAILABLE)
+
+    for process in ("controller-a", "webhook-a", "webhook-b"):
+        stage.disturb(process, away)
+    stage.objects.end_watches()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
+async def large_collections(stage: Stage) -> None:
+    stage.node("n1", 16)
+    for number in range(501):
+        stage.put("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": f"n-{number}"}})
+    for process in ("controller-a", "webhook-a"):
+        stage.disturb(process, _expire_continue_tokens(stage, process))
+    stage.arm()
+    await stage.start()
+    for number in range(501):
+        stage.change(f"/api/v1/namespaces/n-{number}", {"metadata": {"labels": {"a": "b"}}})
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
+def _expire_continue_tokens(stage: Stage, process: str) -> Callable[[ApiRequest], None]:
+    def expire(request: ApiRequest) -> None:
+        if "continue" in request.query:
+            stage.expire_continue_tokens(process)
+
+    return expire
+
+
+# Creates.
+
+
+async def placed(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
+async def reviewed_again(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    assert await stage.decided(chat(), "chat", reviewed_again=True) is Answer.PLACED
+
+
+async def dry_run(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    assert await stage.decided(chat(), "chat", dry_run=True) is Answer.PLACED
+    assert not stage.reservations("n1")
+
+
+async def placed_after_a_conflict(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.disturb("webhook-a", once("PATCH", paths.gpu_nodes("n1"), touched(stage, paths.gpu_nodes("n1"))))
+    stage.arm()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
+async def two_want_the_same_room(stage: Stage) -> None:
+    stage.node("n1", 8)
+    stage.node("n2", 8)
+    await stage.start()
+    stage.arm()
+    creates = [stage.decided(chat(), f"chat-{via}", via=f"webhook-{via}") for via in "ab"]
+    assert await asyncio.gather(*creates) == [Answer.PLACED, Answer.PLACED]
+
+
+async def too_late_to_record(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    stage.slow("webhook-a", 9.0)
+    creating = asyncio.create_task(stage.decided(chat(), "chat"))
+    await asyncio.sleep(9.5)
+    stage.slow("webhook-a")
+    assert await creating is Answer.PLACED
+
+
+async def validated_by_one_that_is_behind(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    stage.lag("webhook-b")
+    assert await stage.decided(chat(), "chat", reviewed_again=True, validated_via="webhook-b") is Answer.PLACED
+    stage.lag("webhook-b", behind=False)
+
+
+async def gpu_node_goes_under_a_create(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.disturb("webhook-a", once("PATCH", paths.gpu_nodes("n1"), agent_restarts(stage, "n1", 16)))
+    stage.arm()
+    owner = deployment(stage)
+    stage.keep(chat(owner=owner), "chat-1")
+    await stage.until(lambda: stage.pod("chat-1"))
+
+
+async def tried_again_on_the_same_node(stage: Stage) -> None:
+    stage.node("n1", 16)
+    owner = deployment(stage)
+    await stage.start()
+    stage.arm()
+    await stage.create(chat(owner=owner), "chat-1", refused_later=True)
+    stage.keep(chat(owner=owner), "chat-1")
+    await stage.until(lambda: stage.pod("chat-1"))
+
+
+async def tried_again_on_another_node(stage: Stage) -> None:
+    stage.node("n1", 8)
+    owner = deployment(stage)
+    await stage.start()
+    stage.arm()
+    await stage.create(chat(owner=owner), "chat-1", refused_later=True)
+    stage.node("n2", 8)
+    stage.change(paths.nodes("n1"), {"spec": {"unschedulable": True}})
+    await asyncio.sleep(0.1)
+    touch = touched(stage, paths.gpu_nodes("n1"))
+    stage.disturb("webhook-a", once("PATCH", paths.gpu_nodes("n1"), touch))
+    stage.keep(chat(owner=owner), "chat-1")
+    await stage.until(lambda: stage.pod("chat-1"))
+
+
+async def refused_and_woken(stage: Stage) -> None:
+    stage.node("n1", 8)
+    await stage.start()
+    assert await stage.decided(chat(), "holder") is Answer.PLACED
+    owner = deployment(stage, 2)
+    stage.arm()
+    for name in ("chat-1", "chat-2"):
+        stage.keep(chat(owner=owner), name)
+    await asyncio.sleep(45.0)
+    stage.delete(paths.pods(NAMESPACE) + "/holder")
+    await stage.until(lambda: stage.pod("chat-1") or stage.pod("chat-2"))
+    stage.node("n2", 8)
+    await stage.until(lambda: stage.pod("chat-1") and stage.pod("chat-2"))
+
+
+async def events_expire(stage: Stage) -> None:
+    stage.node("n1", 4)
+    await stage.start()
+    owner = deployment(stage)
+    events = paths.events(NAMESPACE)
+
+    def expire() -> None:
+        for raw in stage.all(events):
+            stage.delete(f"{events}/{raw['metadata']['name']}")
+
+    stage.disturb("controller-a", once("PATCH", events, expire))
+    stage.arm()
+    stage.keep(chat(owner=owner), "chat-1")
+    await asyncio.sleep(60.0)
+
+
+async def refused_owner_goes(stage: Stage) -> None:
+    stage.node("n1", 4)
+    await stage.start()
+    owner = deployment(stage)
+    other = stage.owner("Job", "batch", api="batch/v1", parallelism=1, template={})
+    stage.arm()
+    stage.keep(chat(owner=owner), "chat-1")
+    stage.keep(chat(owner=other), "batch-1")
+    await asyncio.sleep(5.0)
+    stage.abandon(f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets/chat-1")
+    stage.abandon(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/batch")
+    await asyncio.sleep(40.0)
+
+
+# Pods and ledgers.
+
+
+async def never_stored(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    await stage.create(chat(), "chat", refused_later=True)
+    await asyncio.sleep(25.0)
+
+
+async def pods_go(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    for name in ("ends", "goes", "stays"):
+        assert await stage.decided(chat(4), name) is Answer.PLACED
+    await asyncio.sleep(1.0)  # until each has its ModelPlacement: one that has ended before gets none
+    stage.arm()
+    stage.finish("ends")
+    stage.delete(paths.pods(NAMESPACE) + "/goes")
+
+
+async def pod_goes_during_a_conflict(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+    stage.disturb("controller-a", once("PATCH", paths.gpu_nodes("n1"), touched(stage, paths.gpu_nodes("n1"))))
+    stage.arm()
+    stage.delete(paths.pods(NAMESPACE) + "/chat")
+
+
+async def gpu_node_goes_under_a_change(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    for name in ("goes", "stays"):
+        assert await stage.decided(chat(), name) is Answer.PLACED
+    stage.disturb("controller-a", once("PATCH", paths.gpu_nodes("n1"), agent_restarts(stage, "n1", 16)))
+    stage.arm()
+    stage.delete(paths.pods(NAMESPACE) + "/goes")
+
+
+async def ledger_written_by_hand(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+    stage.arm()
+    entries: Json = {**dict.fromkeys(stage.reservations("n1")), "brokenentry"[:10]: "no entry at all"}
+    stage.change(paths.gpu_nodes("n1") + "/status", {"status": {"reservations": entries}})
+
+
+# Nodes.
+
+
+async def vendor_plugins_come(stage: Stage) -> None:
+    """To a node without an agent, whose cards its labels tell, and to one that has an agent."""
+    stage.node("own", 24, 24)
+    stage.change(paths.gpu_nodes("own") + "/status", {"status": {"source": "agent"}})
+    await stage.start()
+    stage.arm()
+    for name in ("managed", "own"):
+        node = managed_node(name, {GPU: 4}, memory="24576", count="2", product="NVIDIA-A10-SHARED", replicas="2")
+        stage.put(paths.nodes(), node.raw())
+
+
+def _on_card(node: str, gb: int) -> Json:
+    amounts = {names.card_resource(0): str(gb)}
+    container = {"name": "main", "resources": {"limits": amounts, "requests": amounts}}
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    terms = {"nodeSelectorTerms": [pin]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return {"containers": [container], "affinity": affinity}
+
+
+SCENES: Final[dict[str, Scene]] = {
+    scene.__name__: scene
+    for scene in (
+        placed,
+        tried_again_on_the_same_node,
+        tried_again_on_another_node,
+        validated_by_one_that_is_behind,
+        placed_after_a_conflict,
+        two_want_the_same_room,
+        reviewed_again,
+        dry_run,
+        too_late_to_record,
+        never_stored,
+        pods_go,
+        pod_goes_during_a_conflict,
+        gpu_node_goes_under_a_create,
+        gpu_node_goes_under_a_change,
+        ledger_written_by_hand,
+        refused_and_woken,
+        refused_owner_goes,
+        events_expire,
+        vendor_plugins_come,
+        starts,
+        another_made_the_secret,
+        stopped,
+        lead_changes_hands,
+        api_server_away,
+        large_collections,
+    )
+}
+"""Those with least going on first: a point is tried in the first that reaches it."""
