@@ -16,6 +16,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from math import inf
 from typing import Any, Final, cast
 
 import orjson
@@ -480,7 +481,7 @@ class Stage:
         """What does not hold: over-commit at any moment, and differences between pods and ledgers now."""
         pods, nodes = self.objects.everything(place_of(paths.pods())), self.objects.everything(place_of(paths.nodes()))
         gpu_nodes = self.objects.everything(place_of(paths.gpu_nodes()))
-        findings: list[Finding] = compare(pods, gpu_nodes, pods, nodes)
+        findings: list[Finding] = compare(pods, gpu_nodes, pods, nodes, now=inf)
         return [*self.objects.broken, *map(str, findings)]
 
     def picture(self) -> Json:
