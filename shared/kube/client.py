@@ -94,7 +94,8 @@ class KubeClient:
 
     async def text(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> str:
         """What is at `path` as text, such as a log."""
-        answer = await self._answer("GET", path, params, timeout_s=timeout_s)
+        with self._counted("GET"), _as_api_errors("GET", path):
+            answer = await self._answer("GET", path, params, timeout_s=timeout_s)
         return answer.decode(errors="replace")
 
     async def create(
@@ -230,8 +231,9 @@ class KubeClient:
         timeout_s: float | None,
         longest: int | None = None,
     ) -> Json:
-        whole = await self._answer(method, path, params, body, content_type, timeout_s=timeout_s, longest=longest)
-        return json_object(whole)
+        with self._counted(method), _as_api_errors(method, path):
+            sent = self._answer(method, path, params, body, content_type, timeout_s=timeout_s, longest=longest)
+            return json_object(await sent)
 
     async def _answer(
         self,
@@ -244,13 +246,12 @@ class KubeClient:
         timeout_s: float | None,
         longest: int | None = None,
     ) -> bytes:
-        with self._counted(method), _as_api_errors(method, path):
-            async with (
-                self._deadline(timeout_s),
-                await self._send(method, path, params, body, content_type, None) as response,
-            ):
-                await self._raise_for_status(response)
-                return await _whole(response, longest or self._longest_answer)
+        async with (
+            self._deadline(timeout_s),
+            await self._send(method, path, params, body, content_type, None) as response,
+        ):
+            await self._raise_for_status(response)
+            return await _whole(response, longest or self._longest_answer)
 
     @contextmanager
     def _counted(self, verb: str) -> Iterator[None]:

@@ -224,13 +224,15 @@ class Cluster:
         self._put_pod(pod)
         self._pod_changed(pod.key, pod.node)
 
-    def pod_deleted(self, key: str, *, succeeded: bool = False) -> None:
-        """A pod takes nothing any more. Of one that has `succeeded` no other takes the place."""
+    def pod_deleted(self, key: str, *, leaves_seat: bool = True) -> None:
+        """A pod takes nothing any more. It `leaves_seat` if another may take its place: it has not succeeded, and its
+        kubelet did not reject it.
+        """
         pod = self.pod(key)
         if pod is None:
             return
         self._drop_pod(key)
-        if pod.reservation is not None and not succeeded and self._stood_for(pod.reservation, pod):
+        if pod.reservation is not None and leaves_seat and self._stood_for(pod.reservation, pod):
             self.vacancies.pod_left(pod.reservation, pod)
         self._pod_changed(key, pod.node)
 

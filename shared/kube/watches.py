@@ -54,7 +54,7 @@ class _Pods:
         if new.facts is not None:
             self._cluster.pod_upserted(new.facts)
         else:
-            self._cluster.pod_deleted(new.uid, succeeded=new.succeeded)
+            self._cluster.pod_deleted(new.uid, leaves_seat=not new.succeeded and new.rejected is None)
         if new.rejected is not None:
             self._cluster.rejected.upserted(new.rejected)
         else:

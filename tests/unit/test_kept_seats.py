@@ -174,7 +174,7 @@ async def test_a_pod_that_succeeded_gives_its_share_back_though_its_job_wants_an
     job = an_owner(scene.control.served, "Job", "train", None, "batch/v1", parallelism=1, completions=2)
     pod = scene.pod(0, job, job)
     await scene.settle()
-    scene.cluster.pod_deleted(pod.key, succeeded=True)
+    scene.cluster.pod_deleted(pod.key, leaves_seat=False)
     await scene.settle()
     assert scene.marks() == {}
 

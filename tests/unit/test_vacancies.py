@@ -54,7 +54,7 @@ def test_an_entry_is_vacant_once_its_pod_went_and_its_owner_is_known(cluster: Cl
 
 
 def test_a_pod_that_succeeded_leaves_no_vacancy(cluster: Cluster) -> None:
-    cluster.pod_deleted(pod().key, succeeded=True)
+    cluster.pod_deleted(pod().key, leaves_seat=False)
     assert vacant(cluster) == []
 
 
