@@ -26,6 +26,7 @@ from tests.storage_builders import fill
 from webhook.app import Handlers
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
+from webhook.seats import Seats
 from webhook.take_over import TakeOver
 from webhook.validate import Validator
 
@@ -66,6 +67,7 @@ class Replica:
             self.cluster,
             ledger,
             TakeOver(client, self.cluster, owners, unix_time=lambda: world.cluster.now),
+            Seats(client, self.cluster, owners),
             new_id=world.new_id,
             unix_time=lambda: world.cluster.now,
             runtime_class=world.cluster.runtime_class,

@@ -420,7 +420,7 @@ PLAYED: list[Any] = [
     ),
     pytest.param(
         [
-            creates(gb=20, owner=("ReplicaSet", "first")),
+            creates(gb=20),
             creates("b", 20, owner=("ReplicaSet", "second"), retriedByController=True),
             {"action": "force-delete", "object": named()},
             {"action": "wait", "seconds": 5},
