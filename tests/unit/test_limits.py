@@ -20,7 +20,7 @@ from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node
 from tests.unit.test_app import Site, a_site, asking, review
-from webhook.app import BODIES_LIMIT, BODY_LIMIT, REVIEWS_LIMIT
+from webhook.app import BODIES_LIMIT, BODY_LIMIT
 
 JSON = {"Content-Type": "application/json"}
 CHUNK = 64 * 1024
@@ -160,6 +160,7 @@ async def test_odd_json_gets_a_proper_answer(site: Site, env: bytes, status: int
 
 
 async def test_reviews_beyond_the_limit_are_told_at_once_to_come_again(site: Site) -> None:
+    site.handlers.placing.most = 200
     for name in ("a", "b"):
         await site.webhook.see(a_node(name), gpu_node(name, 200))
     go_on = asyncio.Event()
@@ -177,8 +178,8 @@ async def test_reviews_beyond_the_limit_are_told_at_once_to_come_again(site: Sit
             return response
 
     async with ClientSession(connector=TCPConnector(limit=0)) as session:
-        under_way = [asyncio.create_task(placed(session)) for _ in range(REVIEWS_LIMIT)]
-        await eventually(lambda: site.handlers.placing.inside == REVIEWS_LIMIT)
+        under_way = [asyncio.create_task(placed(session)) for _ in range(200)]
+        await eventually(lambda: site.handlers.placing.inside == 200)
         refused = await asyncio.gather(*(placed(session) for _ in range(40)))
         assert [answer["status"] for answer in refused] == [OVERLOADED] * 40
         go_on.set()
