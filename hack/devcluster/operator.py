@@ -29,7 +29,8 @@ class Operator:
     """Controllers and webhooks as processes: `with Operator(cluster, webhooks=2) as operator`.
 
     `values` are chart values. With more than one webhook a forwarder spreads the calls over those that answer, as a
-    Service would. The processes have fixed ports, so that each may be killed and restarted.
+    Service would. The processes have fixed ports, so that each may be killed and restarted. With `via` they are started
+    by that module, as `python -m <via> webhook`.
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class Operator:
         webhooks: int = 1,
         controllers: int = 1,
         values: Mapping[str, Any] | None = None,
+        via: str | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
+        self._via = [via] if via else []
         self._say = say
         self._state = cluster.state_dir / "operator"
         self._state.mkdir(mode=0o700, exist_ok=True)
@@ -112,7 +115,7 @@ class Operator:
         }
         return Process(
             name,
-            [sys.executable, "-m", program],
+            [sys.executable, "-m", *self._via, program],
             log=self._cluster.log_dir / f"{name}.log",
             env=environment,
             cwd=ROOT,

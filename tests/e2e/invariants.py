@@ -20,7 +20,9 @@ from shared.api import names
 _PODS = "/api/v1/pods"
 _NODES = "/api/v1/nodes"
 _GPU_NODES = f"/apis/{names.API_VERSION}/gpunodes"
-_ENTRY = re.compile(r"([a-z0-9-]+)/([0-9a-f]{8});[0-9]+;([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)")
+_ENTRY = re.compile(
+    r"([a-z0-9-]+)/([0-9a-f]{8});[0-9]+;([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)(?:;[0-9]+)?(?:;(kept|preempting))?"
+)
 
 
 class Kind(StrEnum):
@@ -32,6 +34,8 @@ class Kind(StrEnum):
     """A live pod holds a share that is in no ledger."""
     LEAKED = "leaked reservation"
     """The ledger holds a share for which there is no live pod."""
+    KEPT = "kept seat"
+    """The ledger holds a share for an owner whose pod went a moment ago."""
     DISAGREES = "disagreement"
     """The ledger says something else than the pod, or than its own summary."""
 
@@ -42,12 +46,13 @@ NEVER = frozenset({Kind.OVER_COMMIT, Kind.MISSING})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a card; `card` is None where it cannot be said of which."""
+    """One thing that is wrong with a card; `card` is None where it cannot be said of which; `gb` is how much it is."""
 
     kind: Kind
     node: str
     card: int | None
     what: str
+    gb: int = 0
 
     def __str__(self) -> str:
         where = self.node if self.card is None else f"{self.node} gpu-{self.card}"
@@ -65,12 +70,14 @@ class _Holder:
     reservation: str
     age: tuple[str, str]
     shares: Mapping[int, int]
+    bound: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     claim: str
     shares: Mapping[int, int]
+    mark: str = ""
 
 
 def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
@@ -95,11 +102,28 @@ def compare(
     for raw in nodes:
         node = raw["metadata"]["name"]
         status = ledgers.get(node, {})
-        found += _over_capacity(node, _on(node, later.values()), raw["status"]["capacity"])
-        found += _over_budget(node, status)
+        here = _on(node, later.values())
+        waiting = _waiting_for_victims(status, here)
+        found += _over_capacity(
+            node, [each for each in here if each.reservation not in waiting], raw["status"]["capacity"]
+        )
+        found += _over_budget(node, status, waiting)
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()))
     return found
+
+
+def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tuple[Counter[int], Counter[int]]:
+    """GB by card of one node: what its ledger has reserved, and what the pods on it or pinned to it hold."""
+    reserved = _total(entry.shares for entry in _entries(status).values() if entry is not None)
+    return reserved, _total(holder.shares for holder in _on(node, _holders(pods).values()))
+
+
+def _waiting_for_victims(status: Mapping[str, Any], holders: Iterable[_Holder]) -> set[str]:
+    """The ids that may stand above a budget: their pods are not bound before others have left."""
+    bound = {holder.reservation for holder in holders if holder.bound}
+    entries = _entries(status).items()
+    return {each for each, entry in entries if entry is not None and entry.mark == "preempting" and each not in bound}
 
 
 def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str, str]) -> Iterator[Finding]:
@@ -110,10 +134,11 @@ def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str,
             yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {gb} GB of {has}")
 
 
-def _over_budget(node: str, status: Mapping[str, Any]) -> Iterator[Finding]:
+def _over_budget(node: str, status: Mapping[str, Any], waiting: Collection[str]) -> Iterator[Finding]:
     budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
-    booked = _total(entry.shares for entry in _entries(status).values() if entry is not None)
-    for card, gb in booked.items():
+    entries = {each: entry for each, entry in _entries(status).items() if entry is not None}
+    booked = _total(entry.shares for entry in entries.values())
+    for card, gb in _total(entry.shares for each, entry in entries.items() if each not in waiting).items():
         if gb > budgets.get(card, 0):
             yield Finding(Kind.OVER_COMMIT, node, card, f"{gb} GB are reserved of {budgets.get(card, 0)}")
     said = (status.get("summary") or {}).get("reservedGB", 0)
@@ -129,13 +154,14 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
     for holder in sorted(holders, key=lambda holder: holder.age):
         if holder.reservation in entries and holder.reservation not in carried:
             carried.add(holder.reservation)
-            if entries[holder.reservation] != _Entry(holder.claim, holder.shares):
+            entry = entries[holder.reservation]
+            if entry is None or (entry.claim, entry.shares) != (holder.claim, holder.shares):
                 text = status["reservations"][holder.reservation]
                 what = f"{holder.name} holds {holder.shares} for {holder.claim}, its entry says {text}"
                 yield Finding(Kind.DISAGREES, node, None, what)
         else:
             for card, gb in holder.shares.items():
-                yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB")
+                yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB", gb)
 
 
 def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) -> Iterator[Finding]:
@@ -146,8 +172,9 @@ def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) ->
             yield Finding(Kind.LEAKED, node, None, f"{reservation} cannot be read: {text!r}")
         elif reservation not in known:
             for card, gb in entry.shares.items():
+                kind = Kind.KEPT if entry.mark == "kept" else Kind.LEAKED
                 what = f"no pod carries {reservation}, which holds {gb} GB for {entry.claim}"
-                yield Finding(Kind.LEAKED, node, card, what)
+                yield Finding(kind, node, card, what, gb)
 
 
 def _holders(pods: Iterable[Json]) -> dict[str, _Holder]:
@@ -168,6 +195,7 @@ def _holder(pod: Json) -> _Holder | None:
         reservation=metadata.get("labels", {}).get(names.RESERVATION, ""),
         age=(metadata["creationTimestamp"], metadata["uid"]),
         shares=shares,
+        bound=bool(spec.get("nodeName")),
     )
 
 
@@ -220,7 +248,7 @@ def _entry(text: str) -> _Entry | None:
     if match is None:
         return None
     pairs = (pair.split(":") for pair in match[3].split(","))
-    return _Entry(f"{match[1]}/{match[2]}", {int(card): int(gb) for card, gb in pairs})
+    return _Entry(f"{match[1]}/{match[2]}", {int(card): int(gb) for card, gb in pairs}, match[4] or "")
 
 
 def _total(shares: Iterable[Mapping[int, int]]) -> Counter[int]:

@@ -1,0 +1,1 @@
+"""Everything breaks at once, on a real control plane: `python -m tests.chaos`."""
