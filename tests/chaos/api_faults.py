@@ -18,8 +18,10 @@ from tests.fakes.faults import Act, Proceed, respond, stream
 Pipe: TypeAlias = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 """Makes other bytes of those of an answer."""
 
-PIPE = "pipe"
+PIPE: web.RequestKey[Pipe] = web.RequestKey("pipe")
 """The key of a request under which an act leaves the pipe for its answer."""
+LOSES_ANSWER = web.RequestKey("loses answer", bool)
+"""The key of a request whose answer nobody gets."""
 
 _REASONS = {
     409: "Conflict",
@@ -64,6 +66,16 @@ def expired_watch() -> Act:
     """A watch that begins well and at once sends an ERROR event of code 410."""
     event = {"type": "ERROR", "object": _status(HTTPStatus.GONE)}
     return stream(json.dumps(event).encode() + b"\n")
+
+
+def lost_answer() -> Act:
+    """The request is carried out, then the connection is cut without an answer."""
+
+    async def act(request: web.Request, proceed: Proceed) -> web.StreamResponse:
+        request[LOSES_ANSWER] = True
+        return await proceed(request)
+
+    return act
 
 
 def truncated(keep: float = 0.5) -> Act:

@@ -13,7 +13,7 @@ from aiohttp import web
 from yarl import URL
 
 from hack.devcluster.health import HOST
-from tests.chaos.api_faults import PIPE, RequestRule, is_watch
+from tests.chaos.api_faults import LOSES_ANSWER, PIPE, RequestRule, is_watch
 from tests.chaos.cutting import CutError, cut
 from tests.chaos.rules import Schedule
 
@@ -135,6 +135,9 @@ class ApiProxy:
             headers=_end_to_end(request.headers),
             allow_redirects=False,
         ) as upstream:
+            if LOSES_ANSWER in request:
+                await upstream.read()
+                raise CutError("answer lost")
             response = web.StreamResponse(status=upstream.status, headers=_end_to_end(upstream.headers))
             await self._passed(request)
             await response.prepare(request)

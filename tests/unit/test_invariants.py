@@ -96,6 +96,34 @@ _CASES = {
         reserved=6,
         found=(f"leaked reservation on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
     ),
+    "a-kept-seat": Case(
+        reservations={ONE: f"{_CLAIM};1;0:6;kept"},
+        reserved=6,
+        found=(f"kept seat on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
+    ),
+    "kept-seats-over-the-budget": Case(
+        reservations={ONE: f"{_CLAIM};1;0:17;kept"},
+        reserved=17,
+        found=(
+            "over-commit on t4 gpu-0: 17 GB are reserved of 16",
+            f"kept seat on t4 gpu-0: no pod carries {ONE}, which holds 17 GB for {_CLAIM}",
+        ),
+    ),
+    "a-pod-that-waits-for-its-victims": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b", phase="Pending", **_PINNED)),
+        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
+        reserved=20,
+    ),
+    "a-pod-that-was-bound-before-its-victims-left": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b")),
+        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
+        reserved=20,
+        found=(
+            "over-commit on t4 gpu-0: pods request 20 GB of 16",
+            "over-commit on t4 gpu-0: 20 GB are reserved of 16",
+        ),
+    ),
+    "an-entry-with-memory": Case(pods=(a_pod(),), reservations={ONE: f"{_CLAIM};1;0:6;2048"}, reserved=6),
     "other-amount": Case(
         pods=(a_pod(),),
         reservations={ONE: f"{_CLAIM};1;0:5"},

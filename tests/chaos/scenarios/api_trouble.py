@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from tests.chaos.api_faults import RequestRule, expired_watch, slow, status, truncated
+from tests.chaos.api_faults import RequestRule, expired_watch, lost_answer, slow, status, truncated
 from tests.chaos.scenarios.scenario import Scenario
 from tests.chaos.scene import Scene
-from tests.fakes.faults import Act, delay, drop, lose_answer
+from tests.fakes.faults import Act, delay, drop
 
 _SLOWEST_S = 2.0
 _BYTES_A_SECOND = 50_000
@@ -21,7 +21,7 @@ def _errors(scene: Scene) -> None:
         "503": (status(503), 0.05),
         "truncated": (truncated(), 0.03),
         "dropped": (drop(), 0.03),
-        "answer lost": (lose_answer(), 0.03),
+        "answer lost": (lost_answer(), 0.03),
     }
     for proxy in scene.operator.proxies.values():
         for name, (act, probability) in faults.items():
