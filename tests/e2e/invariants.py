@@ -119,6 +119,11 @@ def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tup
     return reserved, _total(holder.shares for holder in _on(node, _holders(pods).values()))
 
 
+def entries_of(status: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Namespace with owner, and GB, of each entry of a ledger that can be read."""
+    return [(entry.claim, sum(entry.shares.values())) for entry in _entries(status).values() if entry is not None]
+
+
 def _waiting_for_victims(status: Mapping[str, Any], holders: Iterable[_Holder]) -> set[str]:
     """The ids that may stand above a budget: their pods are not bound before others have left."""
     bound = {holder.reservation for holder in holders if holder.bound}

@@ -14,19 +14,17 @@ import pytest
 from hack.devcluster.api import Api
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.nodes import AGENT_FIELD_MANAGER, GPU_NODES
-from hack.devcluster.processes import stop_all
 from shared.api import names
 from tests.e2e.conftest import MakeNamespace, MakePool
 from tests.e2e.creates import Outcome, churn, create, create_at_once
 from tests.e2e.kube import Namespace, deployment, gpu_node, pod, until
 from tests.e2e.reviews import WebhookPort
-from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, wait_true_to_pods, watched
+from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, start_api_server, wait_true_to_pods, watched
 
 pytestmark = pytest.mark.e2e
 
 _OUTAGE_S = 20.0
 _UNDER_FIRE_S = 8.0
-_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +69,9 @@ def _freeze(cluster: DevCluster) -> None:
 
 
 def _kill(cluster: DevCluster) -> None:
-    """Restarts what comes back late by itself, too: these tests are about the operator."""
-    server = cluster.process("kube-apiserver")
-    server.kill()
+    cluster.process("kube-apiserver").kill()
     time.sleep(_OUTAGE_S)
-    server.start()
-    server.wait_ready()
-    cluster.api.close()
-    others = [cluster.process(name) for name in ("kube-scheduler", "kube-controller-manager", "kwok")]
-    stop_all(others)
-    cluster.api.delete(_NODE_LEASES)  # by which a kwok that has ended keeps its nodes from the next
-    revive(*others)
+    start_api_server(cluster)
 
 
 @pytest.mark.parametrize("outage", [pytest.param(_freeze, id="frozen"), pytest.param(_kill, id="killed")])

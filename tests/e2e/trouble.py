@@ -14,7 +14,7 @@ import pytest
 from hack.devcluster.api import Api, ApiError
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
-from hack.devcluster.processes import Process
+from hack.devcluster.processes import Process, stop_all
 from tests.e2e.conftest import Stage
 from tests.e2e.invariants import NEVER, findings
 
@@ -23,6 +23,7 @@ CONVERGED_S = 60.0
 
 _LOOK_S = 0.2
 _JOIN_S = 60.0
+_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,18 @@ def revive(*processes: Process) -> None:
             process.start()
     for process in processes:
         process.wait_ready()
+
+
+def start_api_server(cluster: DevCluster) -> None:
+    """Starts an API server that was killed, and restarts what comes back late by itself: kwok and the controllers."""
+    server = cluster.process("kube-apiserver")
+    server.start()
+    server.wait_ready()
+    cluster.api.close()
+    others = [cluster.process(name) for name in ("kube-scheduler", "kube-controller-manager", "kwok")]
+    stop_all(others)
+    cluster.api.delete(_NODE_LEASES)  # by which a kwok that has ended keeps its nodes from the next
+    revive(*others)
 
 
 @contextlib.contextmanager
