@@ -6,6 +6,7 @@ live mapping without a copy. A decision must not await between taking the snapsh
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -49,6 +50,8 @@ class Cluster:
         self._carriers: dict[str, set[str]] = {}
         self._entries: dict[str, str] = {}
         self._entries_of: dict[tuple[str, str], set[str]] = {}
+        self._arrived: dict[str, int] = {}
+        self._arrivals = itertools.count(1)
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
         self.storage = Storage()
@@ -91,6 +94,13 @@ class Cluster:
             located = self.locate(reservation)
             if located is not None:
                 yield reservation, located
+
+    def arrival(self, reservation: str) -> int:
+        """Grows with each entry in the order in which this process learnt of them, which is that of their writes.
+
+        Those of one `GPUNode` that came together have the same. For an entry that is not known it is 0.
+        """
+        return self._arrived.get(reservation, 0)
 
     def is_held(self, reservation: str) -> bool:
         """Whether this process has promised a pod under an id and has not seen it yet."""
@@ -166,8 +176,10 @@ class Cluster:
             return
         self._forget_entries(old)
         self._gpu_nodes[new.name] = new
+        now = next(self._arrivals)
         for reservation, entry in new.ledger.items():
             self._entries[reservation] = new.name
+            self._arrived.setdefault(reservation, now)
             self._entries_of.setdefault((entry.namespace, entry.owner_hash), set()).add(reservation)
         self._release_dropped(old, new.ledger)
         self._cards_changed(new.name)
@@ -257,6 +269,8 @@ class Cluster:
     def _release_dropped(self, old: GpuNode | None, ledger: Mapping[str, Entry]) -> None:
         """Ends the holds of entries that are dropped: no pod came of them, so there is nothing left to promise."""
         for reservation in (old.ledger.keys() if old is not None else set()) - ledger.keys():
+            if reservation not in self._entries:
+                self._arrived.pop(reservation, None)
             self.release(reservation)
 
     def _cards_changed(self, name: str) -> None:

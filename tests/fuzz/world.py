@@ -60,7 +60,7 @@ class Replica:
         mutator = make_mutator(
             self.cluster,
             ledger,
-            TakeOver(client, self.cluster, owners, unix_time=lambda: world.cluster.now),
+            TakeOver(client, self.cluster, owners),
             new_id=world.new_id,
             unix_time=lambda: world.cluster.now,
             runtime_class=world.cluster.runtime_class,

@@ -127,7 +127,7 @@ class Webhook:
         self.mutator = Mutator(
             self.cluster,
             self.ledger,
-            TakeOver(served.client, self.cluster, Owners(served.client), unix_time=lambda: self.time),
+            TakeOver(served.client, self.cluster, Owners(served.client)),
             new_id=lambda: reservation_id(next(self._ids)),
             unix_time=lambda: self.time,
             runtime_class=runtime_class,
