@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from tests.chaos.report import HEADER, explain, keep
 from tests.chaos.run import chaos_stage, play
 from tests.chaos.scenarios import SCENARIOS, Scenario
+from tests.chaos.soak import soak
+
+_SOAK_MINUTES = 60
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,6 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _program(options: argparse.Namespace, began: float) -> Iterator[tuple[Scenario, float, int]]:
     """Scenario, seconds of trouble, and round. With `--minutes` rounds go on until these have passed."""
+    if options.mode == "soak":
+        seconds = 60 * (options.minutes or _SOAK_MINUTES)
+        yield soak(seconds), seconds, 0
+        return
     chosen = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
     if options.short:
         chosen = [scenario for scenario in chosen if scenario.short_s is not None]
@@ -51,6 +58,7 @@ def _program(options: argparse.Namespace, began: float) -> Iterator[tuple[Scenar
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("mode", nargs="?", choices=("soak",), help="one long run instead, of 60 minutes if not told")
     parser.add_argument("--seed", type=int, help="what decides every fault (default: another one each time)")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one; may be repeated")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on with further rounds for so long")

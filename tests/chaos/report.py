@@ -66,5 +66,6 @@ def explain(row: Row, seed: int, path: Path) -> str:
     failures = row.failures
     shown = [f"  {each}" for each in failures[:_SHOWN]]
     left = [f"  and {len(failures) - _SHOWN} more"] if len(failures) > _SHOWN else []
-    again = f"  again: python -m tests.chaos --seed {seed} --scenario {row.scenario}    faults and times: {path}"
+    what = "soak" if row.scenario == "soak" else f"--scenario {row.scenario}"
+    again = f"  again: python -m tests.chaos {what} --seed {seed}    faults and times: {path}"
     return "\n".join([f"FAILED {row.scenario}:", *shown, *left, again])

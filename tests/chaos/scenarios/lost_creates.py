@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -58,11 +59,7 @@ def _refused_by_quota(scene: Scene, here: Pool, namespace: Namespace) -> None:
     manifest = deployment("strict", {names.VRAM: str(_GB)}, pool=here.name, replicas=_REPLICAS)
     owner = namespace.create({**manifest, "kind": "ReplicaSet"})
     with _never_more(scene, here, owner_claim(owner), _REPLICAS * _GB):
-        for number in range(_TRIES):
-            scene.tell("quota refusal", "api server")
-            scene.created["refused by quota"] += 1
-            namespace.refusal(_child(owner, f"strict-{number}", here))
-            time.sleep(_back_off_s(number))
+        _fail(scene, here, namespace, owner, "quota refusal", _TRIES)
 
 
 def _denied_later(scene: Scene, here: Pool, namespace: Namespace) -> None:
@@ -82,11 +79,7 @@ def _denied_later(scene: Scene, here: Pool, namespace: Namespace) -> None:
     manifest = deployment("denied", {names.VRAM: str(_GB)}, pool=here.name, replicas=_REPLICAS)
     owner = namespace.create({**manifest, "kind": "ReplicaSet"})
     with _never_more(scene, here, owner_claim(owner), _REPLICAS * _GB):
-        for number in range(_TRIES // 4):
-            scene.tell("later denial", "api server")
-            scene.created["denied later"] += 1
-            namespace.refusal(_child(owner, f"denied-{number}", here))
-            time.sleep(_back_off_s(number))
+        _fail(scene, here, namespace, owner, "later denial", _TRIES // 4)
         scene.api.delete(f"{binding}/{name}")
         scene.api.delete(f"{policy}/{name}")
         # Its controller is in a long back-off by now, which a change of the object ends.
@@ -148,6 +141,20 @@ def _never_more(scene: Scene, here: Pool, claim: str, gb: int) -> Iterator[None]
     title = claim.partition("/")[0]
     scene.figures[f"most held in {title}"] = f"{holding.most_gb} of {gb} GB"
     assert holding.most_gb <= gb, f"an owner that wants {gb} GB was seen to hold {holding.most_gb} GB"
+
+
+def _fail(scene: Scene, here: Pool, namespace: Namespace, owner: dict[str, object], fault: str, tries: int) -> None:
+    """So many creates for a ReplicaSet that are all refused, in the place of its controller, which stands still."""
+    controllers = scene.stage.cluster.process("kube-controller-manager")
+    controllers.kill(signal.SIGSTOP)
+    try:
+        for number in range(tries):
+            namespace.refusal(_child(owner, f"try-{number}", here))
+            scene.tell(fault, "api server")
+            scene.created["refused after our yes"] += 1
+            time.sleep(_back_off_s(number))
+    finally:
+        controllers.kill(signal.SIGCONT)
 
 
 def _back_off_s(tries: int) -> float:
