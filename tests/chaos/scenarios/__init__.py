@@ -13,6 +13,7 @@ from tests.chaos.scenarios.partitions import PARTITION
 from tests.chaos.scenarios.restarts import ROLLING_RESTART, WEBHOOK_KILLS
 from tests.chaos.scenarios.scenario import Scenario
 from tests.chaos.scenarios.stale_cache import STALE_CACHE
+from tests.chaos.scenarios.webhook_network import WEBHOOK_NETWORK
 
 __all__ = ["SCENARIOS", "Scenario"]
 
@@ -28,6 +29,7 @@ SCENARIOS = {
         STALE_CACHE,
         API_ERRORS,
         SLOW_API,
+        WEBHOOK_NETWORK,
         CLOCK_STEPS,
         API_SERVER_RESTART,
         NODE_CHURN,

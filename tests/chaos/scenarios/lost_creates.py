@@ -35,7 +35,7 @@ _POLICIES = "/apis/admissionregistration.k8s.io/v1"
 def _lost(scene: Scene) -> None:
     here = scene.pool(40, 40)
     wrong = []
-    for part in (_refused_by_quota, _denied_later, _answers_lost, _server_killed, _batches):
+    for part in (_refused_by_quota, _denied_later, _name_taken, _answers_lost, _server_killed, _batches):
         namespace = scene.make_namespace()
         try:
             part(scene, here, namespace)
@@ -84,6 +84,18 @@ def _denied_later(scene: Scene, here: Pool, namespace: Namespace) -> None:
         scene.api.delete(f"{policy}/{name}")
         # Its controller is in a long back-off by now, which a change of the object ends.
         until("its pods come", partial(_prod, namespace, "denied"), within_s=_FREE_S)
+
+
+def _name_taken(scene: Scene, here: Pool, namespace: Namespace) -> None:
+    """The name is taken when the pod is to be stored, as a generated one may be."""
+    same = pod("same", {names.VRAM: str(_GB)}, pool=here.name)
+    namespace.create(same)
+    for _ in range(_TRIES // 10):
+        assert namespace.refusal(same).reason == "AlreadyExists"
+        scene.tell("name taken", "api server")
+        scene.created["refused after our yes"] += 1
+    until("only the first is recorded", lambda: _held_gb(scene, here) == _GB, within_s=_FREE_S)
+    namespace.delete("Pod", "same")
 
 
 def _answers_lost(scene: Scene, here: Pool, namespace: Namespace) -> None:
@@ -196,7 +208,11 @@ def _none(namespace: Namespace, name: str) -> bool:
 
 
 def _holds_nothing(scene: Scene, here: Pool) -> bool:
-    return Holding(scene.api, here.nodes, "").total_gb() == 0
+    return _held_gb(scene, here) == 0
+
+
+def _held_gb(scene: Scene, here: Pool) -> int:
+    return Holding(scene.api, here.nodes, "").total_gb()
 
 
 LOST_CREATES = Scenario("lost-creates", _lost, 60.0, short_s=None)
