@@ -17,6 +17,8 @@ WEBHOOKS ?= 1
 IMAGE ?= placement-operator:0.1.0
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
+CHAOS_ARGS ?=
+SOAK_ARGS ?=
 CASES ?= tests/cases
 
 define CHECK_PYTHON
@@ -55,6 +57,7 @@ test: binaries ## Everything that has to pass
 		unit=$$!; rm -f build/unit.passed; e2e=0; \
 		trap 'kill $$unit 2>/dev/null' INT TERM; \
 		$(MAKE) e2e || e2e=$$?; \
+		$(MAKE) chaos-short || e2e=$$?; \
 		wait $$unit || true; cat build/unit.log; \
 		test -f build/unit.passed && exit $$e2e
 
@@ -82,6 +85,18 @@ fuzz: $(STAMP) ## A million generated reviews through the webhook's handlers: ma
 .PHONY: fuzz-short
 fuzz-short: $(STAMP)
 	@$(BIN)/python -m tests.fuzz --reviews 20000 --seed 1 $(FUZZ_ARGS)
+
+.PHONY: chaos
+chaos: binaries ## Everything that can break breaks, about 15 minutes: make chaos [CHAOS_ARGS="--seed 1 --scenario partition"]
+	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+.PHONY: chaos-short
+chaos-short: binaries
+	@$(BIN)/python -m tests.chaos --short --seed 1 $(CHAOS_ARGS)
+
+.PHONY: soak
+soak: binaries ## An hour of creates and deletes with a kill every 20 seconds: make soak [SOAK_ARGS="--minutes 5"]
+	@$(BIN)/python -m tests.chaos soak $(SOAK_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Style, types and layers

@@ -73,7 +73,7 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
         mutator = Mutator(
             cluster,
             ledger,
-            TakeOver(client, cluster, owners, unix_time=_unix_time),
+            TakeOver(client, cluster, owners),
             Seats(client, cluster, owners),
             new_id=_new_id,
             unix_time=_unix_time,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,6 @@ _COUNTED: Final = frozenset(
 _PATIENCE_S: Final = 1.0
 """How long the look-up may keep a create waiting; without its answer the attempts before it run out by themselves."""
 _FRESH_S: Final = 5.0
-_SETTLED_S: Final = 2
 _REMEMBERED: Final = 1024
 
 
@@ -67,11 +66,10 @@ class _Attempts:
 class TakeOver:
     """Finds the entry that a new attempt replaces."""
 
-    def __init__(self, client: KubeClient, cluster: Cluster, owners: Owners, *, unix_time: Callable[[], int]) -> None:
+    def __init__(self, client: KubeClient, cluster: Cluster, owners: Owners) -> None:
         self._client = client
         self._cluster = cluster
         self._owners = owners
-        self._unix_time = unix_time
         self._wanted_by: OrderedDict[str, _Wanted] = OrderedDict()
         self._takers: dict[str, str] = {}
 
@@ -123,23 +121,21 @@ class TakeOver:
         if known is None or asyncio.get_running_loop().time() >= known.until or attempts.exceed(known):
             known = await self._ask(pod.namespace, owner)
             attempts = self._open(pod, stored)
-        return self._failed(attempts, known) if known is not None and attempts.exceed(known) else None
+        return self._first(attempts) if known is not None and attempts.exceed(known) else None
 
-    def _failed(self, attempts: _Attempts, wanted: _Wanted) -> str | None:
-        """One attempt that has failed, if it is certain which.
+    def _first(self, attempts: _Attempts) -> str | None:
+        """The attempt that was made first, which is one that has failed.
 
-        An owner that creates pods side by side has creates under way that are younger than those that failed. Within a
-        second only the order of this process's own is known.
+        A controller that creates pods side by side waits for all of them before it creates more, so what has failed is
+        older than all that is under way.
         """
-        if not attempts.open:
-            return None
-        since = min(located.entry.since for located in attempts.open.values())
-        oldest = {key: located for key, located in attempts.open.items() if located.entry.since == since}
-        side_by_side = attempts.at_once(wanted) > 1 and self._unix_time() - since < _SETTLED_S
-        if side_by_side and not all(map(self._cluster.is_held, oldest)):
-            return None
         order = {held.reservation: place for place, held in enumerate(self._cluster.held_pods())}
-        return min(oldest, key=lambda key: (order.get(key, -1), key))
+
+        def age(key: str) -> tuple[int, int, int, str]:
+            # Clocks of other machines tell of those only that were there before this process.
+            return self._cluster.arrival(key), attempts.open[key].entry.since, order.get(key, -1), key
+
+        return min(attempts.open, key=age, default=None)
 
     def _open(self, pod: PodFacts, stored: Collection[str] = ()) -> _Attempts:
         """What the owner of `pod` holds by what this process knows, and that those in `stored` have pods."""

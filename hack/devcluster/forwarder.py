@@ -23,7 +23,7 @@ async def serve(port: int, backends: Sequence[int]) -> asyncio.Server:
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = next(turn)
-        upstream = await _connect([*backends[first:], *backends[:first]])
+        upstream = await connect([*backends[first:], *backends[:first]])
         if upstream is None:
             writer.close()
             return
@@ -37,7 +37,8 @@ async def serve(port: int, backends: Sequence[int]) -> asyncio.Server:
     return await asyncio.start_server(handle, HOST, port)
 
 
-async def _connect(backends: Sequence[int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+async def connect(backends: Sequence[int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    """A connection to the first of `backends` that accepts one, or None."""
     for backend in backends:
         with contextlib.suppress(OSError):
             return await asyncio.open_connection(HOST, backend)

@@ -51,6 +51,7 @@ class Cluster:
         self._carriers: dict[str, set[str]] = {}
         self._entries: dict[str, str] = {}
         self._entries_of: dict[tuple[str, str], set[str]] = {}
+        self._arrived: dict[str, int] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
         self._replaced_by: dict[str, str] = {}
@@ -106,6 +107,13 @@ class Cluster:
             located = self.locate(reservation)
             if located is not None:
                 yield reservation, located
+
+    def arrival(self, reservation: str) -> int:
+        """Grows with each entry in the order of their writes: the version of its `GPUNode` that first had it.
+
+        It is 0 for what was there before this process looked, and for an entry that is not known. No clock decides it.
+        """
+        return self._arrived.get(reservation, 0)
 
     def is_held(self, reservation: str) -> bool:
         """Whether this process has promised a pod under an id and has not seen it yet."""
@@ -195,8 +203,10 @@ class Cluster:
             return
         self._forget_entries(old)
         self._gpu_nodes[new.name] = new
+        written = int(new.resource_version) if old is not None and old.uid == new.uid else 0
         for reservation, entry in new.ledger.items():
             self._entries[reservation] = new.name
+            self._arrived.setdefault(reservation, written)
             self._entries_of.setdefault((entry.namespace, entry.owner_hash), set()).add(reservation)
         self._release_dropped(old, new.ledger)
         self.vacancies.entries_changed(old.ledger if old is not None else {}, new.ledger)
@@ -304,6 +314,8 @@ class Cluster:
     def _release_dropped(self, old: GpuNode | None, ledger: Mapping[str, Entry]) -> None:
         """Ends the holds of entries that are dropped: no pod came of them, so there is nothing left to promise."""
         for reservation in (old.ledger.keys() if old is not None else set()) - ledger.keys():
+            if reservation not in self._entries:
+                self._arrived.pop(reservation, None)
             self.release(reservation)
 
     def _cards_changed(self, name: str) -> None:

@@ -45,8 +45,8 @@ class Elector:
         name: str,
         identity: str,
         *,
-        lease_s: int = 15,
-        renew_deadline_s: float = 10.0,
+        lease_s: int = 12,
+        renew_deadline_s: float = 8.0,
         retry_s: float = 2.0,
     ) -> None:
         if not 0 < 2 * retry_s <= renew_deadline_s < lease_s:

@@ -6,16 +6,20 @@ import contextlib
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from random import Random
 
 from hack.devcluster.api import ApiError, Json
 from shared.api import names
 from tests.e2e.kube import Namespace, pod
 
 _JOIN_S = 60.0
+_REFUSED_PAUSE_S = 0.1
+_DELETED = 0.5
 
 
 class Outcome(StrEnum):
@@ -84,6 +88,10 @@ class Stream:
 
     creates: list[Created] = field(default_factory=list)
 
+    def outcomes(self) -> Counter[Outcome]:
+        """How many creates came to what."""
+        return Counter(one.outcome for one in tuple(self.creates))
+
     def not_admitted(self) -> list[Created]:
         return [one for one in self.creates if one.outcome is not Outcome.ADMITTED]
 
@@ -111,3 +119,39 @@ def steady_creates(namespace: Namespace, pool: str, *, callers: int = 2, pause_s
         ended.set()
         for thread in threads:
             thread.join(_JOIN_S)
+
+
+@contextlib.contextmanager
+def churn(
+    namespace: Namespace, pool: str, seed: int, *, gb: int, callers: int = 6, pause_s: float = 0.0
+) -> Iterator[Stream]:
+    """While the context lasts, callers create models of `gb` GB and delete some again, as the seed has it.
+
+    Each waits `pause_s` between two creates, and a little longer after one that was not admitted.
+    """
+    stream, ended = Stream(), threading.Event()
+
+    def call(number: int) -> None:
+        chance = Random(f"{seed}/{number}")
+        mine: list[str] = []
+        for count in itertools.count():
+            if ended.wait(pause_s):
+                return
+            created = create(namespace, pod(f"model-{number}-{count}", {names.VRAM: str(gb)}, pool=pool))
+            stream.creates.append(created)
+            if created.outcome is Outcome.ADMITTED:
+                mine.append(created.name)
+            else:
+                ended.wait(_REFUSED_PAUSE_S)
+            if mine and chance.random() < _DELETED:
+                with contextlib.suppress(ApiError, OSError):
+                    namespace.delete("Pod", mine.pop(chance.randrange(len(mine))))
+
+    with ThreadPoolExecutor(callers) as pool_of_callers:
+        calls = [pool_of_callers.submit(call, number) for number in range(callers)]
+        try:
+            yield stream
+        finally:
+            ended.set()
+    for done in calls:
+        done.result()

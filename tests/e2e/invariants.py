@@ -37,6 +37,8 @@ class Kind(StrEnum):
     """A live pod holds a share that is in no ledger."""
     LEAKED = "leaked reservation"
     """The ledger holds a share for which there is no live pod, and which is not kept for the next pod of its owner."""
+    KEPT = "kept seat"
+    """The ledger holds a share for an owner whose pod went a moment ago."""
     DISAGREES = "disagreement"
     """The ledger says something else than the pod, or than its own summary."""
 
@@ -47,12 +49,13 @@ NEVER = frozenset({Kind.OVER_COMMIT, Kind.MISSING})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a card; `card` is None where it cannot be said of which."""
+    """One thing that is wrong with a card; `card` is None where it cannot be said of which; `gb` is how much it is."""
 
     kind: Kind
     node: str
     card: int | None
     what: str
+    gb: int = 0
 
     def __str__(self) -> str:
         where = self.node if self.card is None else f"{self.node} gpu-{self.card}"
@@ -76,11 +79,10 @@ class _Holder:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     claim: str
+    since: int
+    """When it was written, or its seat kept, in unix seconds."""
     shares: Mapping[int, int]
-    preempting: bool = False
-    """Whether its pod waits for others to leave: until then more than the budget is promised."""
-    kept_since: int | None = None
-    """When a seat without a pod was kept, in unix seconds."""
+    mark: str = ""
 
 
 def findings(api: Api, nodes: Collection[str]) -> list[Finding]:
@@ -104,30 +106,48 @@ def compare(
     for raw in nodes:
         node = raw["metadata"]["name"]
         status = ledgers.get(node, {})
-        found += _over_capacity(node, status, _on(node, later.values()), raw["status"]["capacity"])
-        found += _over_budget(node, status)
+        here = _on(node, later.values())
+        waiting = _waiting_for_victims(status, here)
+        found += _over_capacity(
+            node, [each for each in here if each.reservation not in waiting], raw["status"]["capacity"]
+        )
+        found += _over_budget(node, status, waiting)
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()), now)
     return found
 
 
-def _over_capacity(
-    node: str, status: Mapping[str, Any], holders: Iterable[_Holder], capacity: Mapping[str, str]
-) -> Iterator[Finding]:
+def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tuple[Counter[int], Counter[int]]:
+    """GB by card of one node: what its ledger has reserved, and what the pods on it or pinned to it hold."""
+    reserved = _total(entry.shares for entry in _entries(status).values() if entry is not None)
+    return reserved, _total(holder.shares for holder in _on(node, _holders(pods).values()))
+
+
+def entries_of(status: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Namespace with owner, and GB, of each entry of a ledger that can be read."""
+    return [(entry.claim, sum(entry.shares.values())) for entry in _entries(status).values() if entry is not None]
+
+
+def _waiting_for_victims(status: Mapping[str, Any], holders: Iterable[_Holder]) -> set[str]:
+    """The ids that may stand above a budget: their pods are not bound before others have left."""
+    bound = {holder.reservation for holder in holders if holder.bound}
+    entries = _entries(status).items()
+    return {each for each, entry in entries if entry is not None and entry.mark == "preempting" and each not in bound}
+
+
+def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str, str]) -> Iterator[Finding]:
     """As the scheduler and the kubelet count."""
-    waiting = {reservation for reservation, entry in _entries(status).items() if entry is not None and entry.preempting}
-    taking = (holder.shares for holder in holders if holder.bound or holder.reservation not in waiting)
-    for card, gb in _total(taking).items():
+    for card, gb in _total(holder.shares for holder in holders).items():
         has = int(capacity.get(f"{names.CARD_RESOURCE_PREFIX}{card}", "0"))
         if gb > has:
             yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {gb} GB of {has}")
 
 
-def _over_budget(node: str, status: Mapping[str, Any]) -> Iterator[Finding]:
+def _over_budget(node: str, status: Mapping[str, Any], waiting: Collection[str]) -> Iterator[Finding]:
     budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
-    entries = [entry for entry in _entries(status).values() if entry is not None]
-    booked = _total(entry.shares for entry in entries)
-    for card, gb in _total(entry.shares for entry in entries if not entry.preempting).items():
+    entries = {each: entry for each, entry in _entries(status).items() if entry is not None}
+    booked = _total(entry.shares for entry in entries.values())
+    for card, gb in _total(entry.shares for each, entry in entries.items() if each not in waiting).items():
         if gb > budgets.get(card, 0):
             yield Finding(Kind.OVER_COMMIT, node, card, f"{gb} GB are reserved of {budgets.get(card, 0)}")
     said = (status.get("summary") or {}).get("reservedGB", 0)
@@ -144,13 +164,13 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
         if holder.reservation in entries and holder.reservation not in carried:
             carried.add(holder.reservation)
             entry = entries[holder.reservation]
-            if entry is None or (entry.claim, entry.shares) != (holder.claim, holder.shares):
+            if entry is None or entry.mark == "kept" or (entry.claim, entry.shares) != (holder.claim, holder.shares):
                 text = status["reservations"][holder.reservation]
                 what = f"{holder.name} holds {holder.shares} for {holder.claim}, its entry says {text}"
                 yield Finding(Kind.DISAGREES, node, None, what)
         else:
             for card, gb in holder.shares.items():
-                yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB")
+                yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB", gb)
 
 
 def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder], now: float) -> Iterator[Finding]:
@@ -159,10 +179,11 @@ def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder], no
         if entry is None:
             text = status["reservations"][reservation]
             yield Finding(Kind.LEAKED, node, None, f"{reservation} cannot be read: {text!r}")
-        elif reservation not in known and (entry.kept_since is None or now - entry.kept_since > _LONGEST_KEPT_S):
+        elif reservation not in known:
             for card, gb in entry.shares.items():
+                kind = Kind.KEPT if entry.mark == "kept" and now - entry.since <= _LONGEST_KEPT_S else Kind.LEAKED
                 what = f"no pod carries {reservation}, which holds {gb} GB for {entry.claim}"
-                yield Finding(Kind.LEAKED, node, card, what)
+                yield Finding(kind, node, card, what, gb)
 
 
 def _holders(pods: Iterable[Json]) -> dict[str, _Holder]:
@@ -237,8 +258,7 @@ def _entry(text: str) -> _Entry | None:
         return None
     pairs = (pair.split(":") for pair in match[4].split(","))
     shares = {int(card): int(gb) for card, gb in pairs}
-    kept_since = int(match[3]) if match[5] == "kept" else None
-    return _Entry(f"{match[1]}/{match[2]}", shares, match[5] == "preempting", kept_since)
+    return _Entry(f"{match[1]}/{match[2]}", int(match[3]), shares, match[5] or "")
 
 
 def _total(shares: Iterable[Mapping[int, int]]) -> Counter[int]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller.authority import Issued, issue, server_names
-from hack.devcluster.chart import NAMESPACE
 from hack.devcluster.health import HOST
 from shared.api import names
 from tests.e2e.conftest import MakePool
@@ -22,20 +18,13 @@ from tests.e2e.trust import (
     SECRET,
     always_trusted,
     bundles,
-    merge_secret,
+    grow_old,
+    issued,
     secret_entry,
     serves_everywhere,
 )
 
 pytestmark = pytest.mark.e2e
-
-_LIFE = timedelta(days=90)
-_INFORMED_S = 2.0
-"""In this time the API server has learnt of a bundle that it has stored; nothing tells when it has."""
-
-
-def _issued(*extra: str, age: timedelta = timedelta()) -> Issued:
-    return issue(server_names("placement-operator-webhook", NAMESPACE, extra), datetime.now(UTC) - age, _LIFE)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +46,7 @@ def test_a_deleted_secret_is_made_anew_and_trusted(stage: OwnStage, pool: MakePo
     "bundle",
     [
         pytest.param(None, id="wiped"),
-        pytest.param(base64.b64encode(_issued(HOST).authority).decode(), id="somebody-elses"),
+        pytest.param(base64.b64encode(issued(HOST).authority).decode(), id="somebody-elses"),
     ],
 )
 def test_a_spoilt_ca_bundle_is_repaired(
@@ -72,15 +61,6 @@ def test_a_spoilt_ca_bundle_is_repaired(
     _wait_placing(namespace, here.name)
 
 
-def _grow_old(stage: OwnStage) -> None:
-    """Serves a certificate that is past two thirds of its life, from an authority that is trusted already."""
-    old = _issued(HOST, age=_LIFE * 0.9)
-    merge_secret(stage.api, {"ca.crt": secret_entry(stage.api, "ca.crt").encode() + old.authority})
-    until("its authority is trusted", lambda: all(old.authority.decode() in bundle for bundle in bundles(stage.api)))
-    time.sleep(_INFORMED_S)
-    merge_secret(stage.api, {"tls.crt": old.certificate, "tls.key": old.key})
-
-
 def _want_another_name(stage: OwnStage) -> None:
     """Restarts the controller with a name that the certificate does not hold yet."""
     controller = stage.operator.controller
@@ -89,7 +69,7 @@ def _want_another_name(stage: OwnStage) -> None:
 
 
 @pytest.mark.parametrize(
-    "cause", [pytest.param(_grow_old, id="near-its-end"), pytest.param(_want_another_name, id="name-missing")]
+    "cause", [pytest.param(grow_old, id="near-its-end"), pytest.param(_want_another_name, id="name-missing")]
 )
 def test_a_renewal_fails_no_create(
     stage: OwnStage, pool: MakePool, namespace: Namespace, cause: Callable[[OwnStage], None]

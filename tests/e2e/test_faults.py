@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import random
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Event
 
 import pytest
 
-from hack.devcluster.api import Api, ApiError
+from hack.devcluster.api import Api
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.nodes import AGENT_FIELD_MANAGER, GPU_NODES
-from hack.devcluster.processes import stop_all
 from shared.api import names
-from tests.e2e.conftest import MakeNamespace, MakePool, Pool
-from tests.e2e.creates import Outcome, create, create_at_once
+from tests.e2e.conftest import MakeNamespace, MakePool
+from tests.e2e.creates import Outcome, churn, create, create_at_once
 from tests.e2e.kube import Namespace, deployment, gpu_node, pod, until
 from tests.e2e.reviews import WebhookPort
-from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, wait_true_to_pods, watched
+from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, start_api_server, wait_true_to_pods, watched
 
 pytestmark = pytest.mark.e2e
 
 _OUTAGE_S = 20.0
 _UNDER_FIRE_S = 8.0
-_CALLERS = 6
-_PAUSE_S = 0.1
-_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +46,7 @@ def test_kill_9_at_any_moment_under_load_promises_nothing_twice(
     seed = random.randrange(10**6)
     print(f"seed {seed}")  # noqa: T201 - pytest shows it with a failure
     chance = random.Random(seed)
-    with watched(stage.api, here.nodes), _load(namespace, here, seed) as outcomes:
+    with watched(stage.api, here.nodes), churn(namespace, here.name, seed, gb=6) as stream:
         end = time.monotonic() + _UNDER_FIRE_S
         while time.monotonic() < end:
             victim = chance.choice([*stage.operator.webhooks, stage.operator.controller])
@@ -63,40 +55,10 @@ def test_kill_9_at_any_moment_under_load_promises_nothing_twice(
             time.sleep(chance.uniform(0.0, 0.5))
             victim.start()
         revive(*stage.operator.processes)
+    outcomes = stream.outcomes()
     print(dict(outcomes))  # noqa: T201 - as above
     wait_true_to_pods(stage.api, here.nodes)
     assert outcomes[Outcome.ADMITTED] > 0
-
-
-@contextlib.contextmanager
-def _load(namespace: Namespace, here: Pool, seed: int) -> Iterator[Counter[Outcome]]:
-    """While the context lasts, callers create models of 6 GB and delete some again; what came of the creates."""
-    ended, outcomes = Event(), Counter[Outcome]()
-
-    def call(number: int) -> None:
-        chance = random.Random(seed + number)
-        mine: list[str] = []
-        for count in itertools.count():
-            if ended.is_set():
-                return
-            created = create(namespace, pod(f"model-{number}-{count}", {names.VRAM: "6"}, pool=here.name))
-            outcomes[created.outcome] += 1
-            if created.outcome is Outcome.ADMITTED:
-                mine.append(created.name)
-            else:
-                ended.wait(_PAUSE_S)
-            if mine and chance.random() < 0.5:
-                with contextlib.suppress(ApiError, OSError):
-                    namespace.delete("Pod", mine.pop(chance.randrange(len(mine))))
-
-    with ThreadPoolExecutor(_CALLERS) as callers:
-        calls = [callers.submit(call, number) for number in range(_CALLERS)]
-        try:
-            yield outcomes
-        finally:
-            ended.set()
-    for done in calls:
-        done.result()
 
 
 def _freeze(cluster: DevCluster) -> None:
@@ -107,17 +69,9 @@ def _freeze(cluster: DevCluster) -> None:
 
 
 def _kill(cluster: DevCluster) -> None:
-    """Restarts what comes back late by itself, too: these tests are about the operator."""
-    server = cluster.process("kube-apiserver")
-    server.kill()
+    cluster.process("kube-apiserver").kill()
     time.sleep(_OUTAGE_S)
-    server.start()
-    server.wait_ready()
-    cluster.api.close()
-    others = [cluster.process(name) for name in ("kube-scheduler", "kube-controller-manager", "kwok")]
-    stop_all(others)
-    cluster.api.delete(_NODE_LEASES)  # by which a kwok that has ended keeps its nodes from the next
-    revive(*others)
+    start_api_server(cluster)
 
 
 @pytest.mark.parametrize("outage", [pytest.param(_freeze, id="frozen"), pytest.param(_kill, id="killed")])

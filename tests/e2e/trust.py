@@ -6,15 +6,19 @@ import base64
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from controller.authority import Issued, issue, server_names
 from hack.devcluster.api import Api, Json
 from hack.devcluster.chart import NAMESPACE
 from hack.devcluster.health import HOST
 from hack.devcluster.operator import Operator
 from hack.devcluster.processes import Process
+from tests.e2e.kube import until
 from tests.e2e.trouble import OwnStage, repeatedly
 
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/placement-operator-webhook-tls"
@@ -26,6 +30,9 @@ CONFIGURATIONS = (
 
 _TIMEOUT_S = 5.0
 _PROBE_S = 0.2
+_LIFE = timedelta(days=90)
+_INFORMED_S = 2.0
+"""In this time the API server has learnt of a bundle that it has stored; nothing tells when it has."""
 
 
 def secret_entry(api: Api, key: str) -> str:
@@ -55,6 +62,20 @@ def served(process: Process) -> str:
 def serves_everywhere(operator: Operator, certificate: str) -> bool:
     """Whether every webhook shows this certificate."""
     return all(served(process).split() == certificate.split() for process in operator.webhooks)
+
+
+def issued(*extra: str, age: timedelta = timedelta()) -> Issued:
+    """A certificate of an authority of its own, for the webhooks and the `extra` names, made so long ago."""
+    return issue(server_names("placement-operator-webhook", NAMESPACE, extra), datetime.now(UTC) - age, _LIFE)
+
+
+def grow_old(stage: OwnStage) -> None:
+    """Serves a certificate that is past two thirds of its life, from an authority that is trusted already."""
+    old = issued(HOST, age=_LIFE * 0.9)
+    merge_secret(stage.api, {"ca.crt": secret_entry(stage.api, "ca.crt").encode() + old.authority})
+    until("its authority is trusted", lambda: all(old.authority.decode() in bundle for bundle in bundles(stage.api)))
+    time.sleep(_INFORMED_S)
+    merge_secret(stage.api, {"tls.crt": old.certificate, "tls.key": old.key})
 
 
 @contextlib.contextmanager

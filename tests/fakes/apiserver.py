@@ -43,6 +43,11 @@ class FakeApiServer:
     ) -> None:
         await self.stop()
 
+    @property
+    def url(self) -> str:
+        """Where it listens once it was started."""
+        return f"http://127.0.0.1:{self._port}"
+
     async def start(self) -> None:
         """Listens, on the same port as before if there was one."""
         app = web.Application(client_max_size=8 * 2**20)
@@ -66,7 +71,7 @@ class FakeApiServer:
             "kind": "Config",
             "current-context": "fake",
             "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
-            "clusters": [{"name": "fake", "cluster": {"server": f"http://127.0.0.1:{self._port}"}}],
+            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
             "users": [{"name": "fake", "user": {"tokenFile": str(folder / "token")}}],
         }
         path = folder / "kubeconfig"

@@ -66,7 +66,7 @@ class Replica:
         mutator = make_mutator(
             self.cluster,
             ledger,
-            TakeOver(client, self.cluster, owners, unix_time=lambda: world.cluster.now),
+            TakeOver(client, self.cluster, owners),
             Seats(client, self.cluster, owners),
             new_id=world.new_id,
             unix_time=lambda: world.cluster.now,

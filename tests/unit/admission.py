@@ -131,7 +131,7 @@ class Webhook:
         self.mutator = Mutator(
             self.cluster,
             self.ledger,
-            TakeOver(served.client, self.cluster, owners, unix_time=lambda: self.time),
+            TakeOver(served.client, self.cluster, owners),
             Seats(served.client, self.cluster, owners),
             new_id=lambda: reservation_id(next(self._ids)),
             unix_time=lambda: self.time,

@@ -220,3 +220,13 @@ def test_namespace_labels_are_kept_as_last_told(cluster: Cluster) -> None:
     cluster.namespace_deleted("models")
     cluster.namespace_deleted("models")
     assert cluster.namespace_labels("models") is None
+
+
+def test_entries_are_known_in_the_order_of_their_writes_while_they_last(cluster: Cluster) -> None:
+    cluster.gpu_node_upserted(gpu_node(2, {OTHER: entry({0: 6})}))
+    cluster.gpu_node_upserted(gpu_node(3, {OTHER: entry({0: 6}), ID: entry({0: 6})}))
+    assert 0 < cluster.arrival(OTHER) < cluster.arrival(ID)
+    cluster.gpu_node_upserted(gpu_node(4, {ID: entry({0: 6})}))
+    assert cluster.arrival(OTHER) == 0
+    cluster.gpu_node_deleted("node-a")
+    assert cluster.arrival(ID) == 0

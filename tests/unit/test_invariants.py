@@ -86,12 +86,6 @@ _CASES = {
         reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
         reserved=20,
     ),
-    "a-pod-that-did-not-wait-for-another-to-leave": Case(
-        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b")),
-        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
-        reserved=20,
-        found=("over-commit on t4 gpu-0: pods request 20 GB of 16",),
-    ),
     "no-entry": Case(pods=(a_pod(),), found=(f"missing reservation on t4 gpu-0: models/chat ({ONE}) holds 6 GB",)),
     "no-entry-yet-for-a-pod-that-has-just-come": Case(pods=(a_pod(),), before=()),
     "no-entry-any-more-for-a-pod-that-is-gone": Case(before=(a_pod(),)),
@@ -107,7 +101,11 @@ _CASES = {
         reserved=6,
         found=(f"leaked reservation on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
     ),
-    "a-kept-seat": Case(reservations={ONE: f"{_CLAIM};60;0:6;kept"}, reserved=6),
+    "a-kept-seat": Case(
+        reservations={ONE: f"{_CLAIM};60;0:6;kept"},
+        reserved=6,
+        found=(f"kept seat on t4 gpu-0: no pod carries {ONE}, which holds 6 GB for {_CLAIM}",),
+    ),
     "a-seat-that-was-kept-too-long": Case(
         reservations={ONE: f"{_CLAIM};10;0:6;4096;kept"},
         reserved=6,
@@ -119,9 +117,29 @@ _CASES = {
         reserved=6,
         found=(f"disagreement on t4: models/chat holds {{0: 6}} for {_CLAIM}, its entry says {_CLAIM};60;0:6;kept",),
     ),
-    "an-entry-that-waits-for-others-to-leave": Case(
-        pods=(a_pod(),), reservations={ONE: f"{_CLAIM};1;0:6;preempting"}, reserved=6
+    "kept-seats-over-the-budget": Case(
+        reservations={ONE: f"{_CLAIM};60;0:17;kept"},
+        reserved=17,
+        found=(
+            "over-commit on t4 gpu-0: 17 GB are reserved of 16",
+            f"kept seat on t4 gpu-0: no pod carries {ONE}, which holds 17 GB for {_CLAIM}",
+        ),
     ),
+    "a-pod-that-waits-for-its-victims": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b", phase="Pending", **_PINNED)),
+        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
+        reserved=20,
+    ),
+    "a-pod-that-was-bound-before-its-victims-left": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b")),
+        reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
+        reserved=20,
+        found=(
+            "over-commit on t4 gpu-0: pods request 20 GB of 16",
+            "over-commit on t4 gpu-0: 20 GB are reserved of 16",
+        ),
+    ),
+    "an-entry-with-memory": Case(pods=(a_pod(),), reservations={ONE: f"{_CLAIM};1;0:6;2048"}, reserved=6),
     "other-amount": Case(
         pods=(a_pod(),),
         reservations={ONE: f"{_CLAIM};1;0:5"},

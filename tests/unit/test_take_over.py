@@ -313,18 +313,26 @@ async def test_what_is_stored_meanwhile_is_not_replaced(one: Webhook, served: Se
     assert served.server.objects.get(place_of(paths.gpu_nodes("n1")))["status"]["summary"]["reservedGB"] == 12
 
 
-async def test_side_by_side_an_attempt_of_another_process_is_left_alone_while_it_may_be_under_way(
+async def test_side_by_side_the_first_attempt_of_another_process_is_the_one_that_failed(
     one: Webhook, other: Webhook, served: Served
 ) -> None:
     two = replica_set(served, 2)
-    await other.place(pod_of(two))
-    await other.place(pod_of(two))
-    await one.ledger.refresh("n1")
+    for _ in range(2):
+        await other.place(pod_of(two))
+        await one.ledger.refresh("n1")
     await one.place(pod_of(two))
-    assert len(held(served)) == 3, "which of the two has failed is not known yet"
-    one.time += 3
-    await one.place(pod_of(two))
-    assert len(held(served)) == 3
+    assert set(held(served)) == {reservation_id(101), reservation_id(0)}
+
+
+async def test_tries_that_go_from_process_to_process_hold_no_more_than_is_wanted(
+    one: Webhook, other: Webhook, served: Served
+) -> None:
+    three = replica_set(served, 3)
+    for number in range(100):
+        process = (one, other)[number % 2]
+        await process.ledger.refresh("n1")
+        await process.place(pod_of(three))
+        assert len(held(served)) <= 3
 
 
 async def test_side_by_side_the_first_attempt_of_ones_own_is_the_one_that_failed(one: Webhook, served: Served) -> None:

@@ -1,0 +1,66 @@
+"""Looks at the cluster all the time while things break, and says afterwards when all was right again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+from hack.devcluster.api import Api, ApiError
+from tests.chaos.standstill import standstills, told_twice
+from tests.e2e.invariants import Kind, findings
+from tests.e2e.trouble import CONVERGED_S, repeatedly
+
+_LOOK_S = 0.25
+
+
+@dataclass(slots=True)
+class Checker:
+    """What was seen on the nodes that `nodes` names at the time."""
+
+    api: Api
+    nodes: Callable[[], Collection[str]]
+    looks: int = 0
+    over_commit: set[str] = field(default_factory=set)
+    unrecorded: set[str] = field(default_factory=set)
+    """Pods that were seen without a reservation: a create that was stored after its entry was given up has none for a
+    moment. Told, and wrong only if it lasts."""
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        """Looks again and again while the context lasts."""
+        with repeatedly(self._look, _LOOK_S):
+            yield
+
+    def wrong(self) -> list[str]:
+        """Everything that is not as it should be at this moment."""
+        nodes = self.nodes()
+        return [*map(str, findings(self.api, nodes)), *map(str, standstills(self.api, nodes))]
+
+    def converge(self, within_s: float = CONVERGED_S) -> tuple[float, list[str]]:
+        """Waits until nothing is wrong; in how many seconds, and what still was wrong after `within_s`."""
+        began = time.monotonic()
+        while wrong := self.wrong():
+            if time.monotonic() - began > within_s:
+                return time.monotonic() - began, wrong
+            time.sleep(_LOOK_S)
+        return time.monotonic() - began, []
+
+    def leaked_gb(self) -> int:
+        """GB that are reserved for nobody."""
+        lost = (Kind.LEAKED, Kind.KEPT)
+        return sum(finding.gb for finding in findings(self.api, self.nodes()) if finding.kind in lost)
+
+    def repeated_events(self) -> list[str]:
+        """What the operator told more than once in the whole cluster."""
+        return told_twice(self.api.get("/api/v1/events")["items"])
+
+    def _look(self) -> None:
+        with contextlib.suppress(ApiError, OSError):  # the API server may be what is in trouble
+            for finding in findings(self.api, self.nodes()):
+                if finding.kind is Kind.OVER_COMMIT:
+                    self.over_commit.add(str(finding))
+                elif finding.kind is Kind.MISSING:
+                    self.unrecorded.add(str(finding))
+            self.looks += 1

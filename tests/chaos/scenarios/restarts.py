@@ -1,0 +1,68 @@
+"""Webhooks are killed, frozen, and restarted in good order while models come and go."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from hack.devcluster.health import answers
+from hack.devcluster.processes import Process
+from tests.chaos.scenarios.scenario import Scenario
+from tests.chaos.scene import Scene
+from tests.e2e.creates import Outcome, steady_creates
+from tests.e2e.kube import until
+from tests.e2e.trouble import revive
+
+_GRACE_S = 30.0
+"""The chart's terminationGracePeriodSeconds."""
+
+
+def _kills(scene: Scene) -> None:
+    chance = scene.chance("kills")
+    with scene.load():
+        for number, _ in enumerate(scene.lasting()):
+            victim = scene.operator.webhooks[number % len(scene.operator.webhooks)]
+            time.sleep(chance.uniform(0.2, 1.5))
+            if chance.random() < 0.5:
+                scene.kill(victim)
+                time.sleep(chance.uniform(0.0, 1.0))
+                victim.start()
+            else:
+                scene.kill(victim, signal.SIGSTOP)
+                time.sleep(chance.uniform(0.5, 4.0))
+                victim.kill(signal.SIGCONT)
+        revive(*scene.operator.processes)
+
+
+def _rolling(scene: Scene) -> None:
+    here, namespace = scene.pool(80, 80), scene.make_namespace()
+    end = time.monotonic() + scene.seconds
+    with steady_creates(namespace, here.name, callers=4, pause_s=0.1) as stream:
+        while True:
+            for webhook in scene.operator.webhooks:
+                _restart(scene, webhook)
+            if time.monotonic() > end:
+                break
+    scene.count(stream.creates)
+    failed = [f"{one.name}: {one.said}" for one in stream.not_admitted()]
+    assert not failed, f"reviews failed: {'; '.join(failed[:3])}"
+    assert scene.created[Outcome.ADMITTED]
+
+
+def _restart(scene: Scene, webhook: Process) -> None:
+    """As the kubelet does it: the next is told to end when the last is ready again."""
+    scene.kill(webhook, signal.SIGTERM)
+    assert webhook.wait_ended(_GRACE_S), f"{webhook.name} did not end"
+    assert webhook.returncode == 0, f"{webhook.name} ended with {webhook.returncode}"
+    webhook.start()
+    webhook.wait_ready()
+    until(f"{webhook.name} is ready", lambda: _is_ready(webhook))
+
+
+def _is_ready(process: Process) -> bool:
+    assert process.env is not None
+    return answers(int(process.env["PLACEMENT_HEALTH_PORT"]), "/readyz")
+
+
+WEBHOOK_KILLS = Scenario("webhook-kills", _kills, 40.0, short_s=15.0)
+ROLLING_RESTART = Scenario("rolling-restart", _rolling, 25.0, short_s=1.0)

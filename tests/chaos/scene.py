@@ -1,0 +1,152 @@
+"""What a scenario is played in: the cluster, a seed, and hands that break things."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from hack.devcluster.api import Api, ApiError
+from hack.devcluster.chart import NAMESPACE
+from hack.devcluster.processes import Process
+from shared.api import names
+from tests.chaos.operator import ChaosOperator
+from tests.chaos.rules import stream
+from tests.e2e.conftest import MakeNamespace, MakePool, Pool
+from tests.e2e.creates import Created, Stream, churn
+from tests.e2e.kube import Namespace, deployment, until
+from tests.e2e.trouble import OwnStage, repeatedly, revive
+
+_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/placement-operator-controller"
+_CARD_GB = 26
+_GROUPS = 3
+"""Deployments that come, grow, shrink and go beside the pods that callers create."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosStage(OwnStage):
+    """The cluster, and the operator with proxies around it."""
+
+    operator: ChaosOperator
+
+
+@dataclass(slots=True)
+class Scene:
+    """One scenario under way. `seconds` is how long trouble should last."""
+
+    stage: ChaosStage
+    seed: int
+    name: str
+    seconds: float
+    make_pool: MakePool
+    make_namespace: MakeNamespace
+    nodes: list[str] = field(default_factory=list)
+    created: Counter[str] = field(default_factory=Counter)
+    figures: dict[str, str] = field(default_factory=dict)
+    """Measured by the scenario itself, for people."""
+
+    @property
+    def api(self) -> Api:
+        return self.stage.api
+
+    @property
+    def operator(self) -> ChaosOperator:
+        return self.stage.operator
+
+    def chance(self, what: str) -> Random:
+        """Random numbers for one thing, the same ones under the same seed."""
+        return stream(self.seed, self.name, what)
+
+    def pool(self, *gbs: int, nodes: int = 1, **more: Any) -> Pool:
+        """Nodes with cards, which are watched from now on."""
+        here = self.make_pool(*gbs, nodes=nodes, **more)
+        self.nodes += here.nodes
+        return here
+
+    def tell(self, fault: str, where: str = "", what: str = "") -> None:
+        """Writes down a fault that was injected by hand."""
+        self.operator.schedule.add(where, fault, what)
+
+    def count(self, creates: list[Created]) -> None:
+        """Adds creates to those that were tried."""
+        self.created.update(str(one.outcome) for one in creates)
+
+    def lasting(self) -> Iterator[float]:
+        """The time that is left, again and again, until the trouble is to be over."""
+        end = time.monotonic() + self.seconds
+        while (left := end - time.monotonic()) > 0:
+            yield left
+
+    @contextlib.contextmanager
+    def load(self, *, callers: int = 4, pause_s: float = 0.15) -> Iterator[Stream]:
+        """While the context lasts, models come and go on a pool of its own: bare pods, and Deployments."""
+        here, namespace = self.pool(_CARD_GB, _CARD_GB, _CARD_GB, nodes=3), self.make_namespace()
+        rollouts = _Rollouts(namespace, here, self.chance("rollouts"))
+        with (
+            churn(namespace, here.name, self.seed, gb=6, callers=callers, pause_s=pause_s) as creates,
+            repeatedly(rollouts.step, 0.7),
+        ):
+            yield creates
+        self.count(creates.creates)
+
+    def kill(self, process: Process, sig: signal.Signals = signal.SIGKILL) -> None:
+        """Sends a signal, and writes it down."""
+        self.tell(sig.name, process.name)
+        process.kill(sig)
+
+    def leads(self) -> str:
+        """The identity of the leading controller; empty while there is none."""
+        return str(self.api.get(_LEASE)["spec"].get("holderIdentity") or "")
+
+    def leader(self) -> Process:
+        """The controller that leads, once one does."""
+        until("a controller leads", self.leads)
+        return next(each for each in self.operator.controllers if identity(each) == self.leads())
+
+    def calm(self) -> None:
+        """Ends all faults and starts what was killed."""
+        self.operator.calm()
+        for process in (*self.stage.cluster.processes, *self.operator.processes):
+            process.kill(signal.SIGCONT)
+        revive(*self.stage.cluster.processes, *self.operator.processes)
+
+
+@dataclass(slots=True)
+class _Rollouts:
+    """Deployments of 3 GB a pod, one step at a time."""
+
+    namespace: Namespace
+    pool: Pool
+    chance: Random
+
+    def step(self) -> None:
+        name = f"group-{self.chance.randrange(_GROUPS)}"
+        act: Callable[[str], object] = self.chance.choice([self._scale, self._scale, self._roll, self._remove])
+        with contextlib.suppress(ApiError, OSError):
+            if self.namespace.find("Deployment", name) is None:
+                self.namespace.create(
+                    deployment(name, {names.VRAM: "3"}, pool=self.pool.name, replicas=self.chance.randint(1, 4))
+                )
+            else:
+                act(name)
+
+    def _scale(self, name: str) -> None:
+        self.namespace.merge("Deployment", name, {"spec": {"replicas": self.chance.randint(0, 6)}})
+
+    def _roll(self, name: str) -> None:
+        annotations = {"example.com/roll": str(self.chance.random())}
+        self.namespace.merge("Deployment", name, {"spec": {"template": {"metadata": {"annotations": annotations}}}})
+
+    def _remove(self, name: str) -> None:
+        self.namespace.delete("Deployment", name)
+
+
+def identity(process: Process) -> str:
+    """By which a controller is known in the Lease."""
+    assert process.env is not None
+    return process.env["PLACEMENT_IDENTITY"]

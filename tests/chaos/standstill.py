@@ -1,0 +1,101 @@
+"""Owners that lack pods for which there is room, and events that are told twice: read from raw JSON.
+
+As the rest of the checker it shares no code with the product. It reads pods that ask by annotation and select their
+nodes by label, as the scenarios' do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hack.devcluster.api import Api, Json
+from shared.api import names
+from tests.e2e.invariants import booked_gb
+
+_REPLICA_SETS = "/apis/apps/v1/replicasets"
+_STATEFUL_SETS = "/apis/apps/v1/statefulsets"
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """An owner that lacks pods, and a node on which one would fit."""
+
+    owner: str
+    uid: str
+    node: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.owner} stands still: {self.what}"
+
+
+def standstills(api: Api, nodes: Collection[str]) -> list[Standstill]:
+    """Every owner that stands still though it would fit on one of `nodes`."""
+    owners = [each for path in (_REPLICA_SETS, _STATEFUL_SETS) for each in api.get(path)["items"]]
+    pods = api.get("/api/v1/pods")["items"]
+    ledgers = api.get(f"/apis/{names.API_VERSION}/gpunodes")["items"]
+    ours = [each for each in api.get("/api/v1/nodes")["items"] if each["metadata"]["name"] in nodes]
+    return list(standing(owners, pods, ledgers, ours))
+
+
+def standing(
+    owners: Iterable[Json], pods: Collection[Json], gpu_nodes: Iterable[Json], nodes: Collection[Json]
+) -> Iterator[Standstill]:
+    """The same of what was read."""
+    ledgers = {each["metadata"]["name"]: each.get("status") or {} for each in gpu_nodes}
+    has = Counter(_owner(pod) for pod in pods if pod["status"].get("phase") not in _ENDED)
+    for owner in owners:
+        metadata, template = owner["metadata"], owner["spec"]["template"]
+        lacks = owner["spec"].get("replicas", 1) - has[metadata["uid"]]
+        asks = (template["metadata"].get("annotations") or {}).get(names.VRAM)
+        if lacks <= 0 or asks is None or "deletionTimestamp" in metadata:
+            continue
+        count = int((template["metadata"].get("annotations") or {}).get(names.GPUS, "1"))
+        for node in nodes:
+            name = node["metadata"]["name"]
+            fit = [gb for gb in _free(ledgers.get(name, {}), pods, name).values() if gb >= int(asks)]
+            if len(fit) >= count and _is_open(node, template["spec"]):
+                who = f"{metadata['namespace']}/{metadata['name']}"
+                what = f"it lacks {lacks} pods of {count} x {asks} GB, and {name} has cards with {sorted(fit)} GB free"
+                yield Standstill(who, metadata["uid"], name, what)
+                break
+
+
+def told_twice(events: Iterable[Json]) -> list[str]:
+    """What the operator told in more than one Event object: the same of the same object in the same words."""
+    told = Counter(
+        (_about(event), event["reason"], event["message"])
+        for event in events
+        if (event.get("source") or {}).get("component") == names.PRODUCT
+    )
+    return [f"{count} events {reason} on {about}: {text}" for (about, reason, text), count in told.items() if count > 1]
+
+
+def _about(event: Json) -> str:
+    about = event["involvedObject"]
+    return f"{about['kind']} {about.get('namespace', '')}/{about['name']} ({about.get('uid', '')})"
+
+
+def _free(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> dict[int, int]:
+    """By card what neither its ledger nor the pods on the node have taken."""
+    reserved, held = booked_gb(status, pods, node)
+    return {
+        card["index"]: card["budgetGB"] - max(reserved[card["index"]], held[card["index"]])
+        for card in status.get("cards") or ()
+        if card.get("healthy")
+    }
+
+
+def _is_open(node: Json, spec: Mapping[str, Any]) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    ready = any((each["type"], each["status"]) == ("Ready", "True") for each in node["status"].get("conditions") or ())
+    selected = all(labels.get(key) == value for key, value in (spec.get("nodeSelector") or {}).items())
+    return ready and selected and not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+
+
+def _owner(pod: Json) -> str:
+    return next((ref["uid"] for ref in pod["metadata"].get("ownerReferences") or () if ref.get("controller")), "")

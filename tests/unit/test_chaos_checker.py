@@ -1,0 +1,114 @@
+"""The checker finds what is planted: owners that stand still, events told twice, and figures that may not pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from hack.devcluster.api import Json
+from shared.api import names
+from tests.chaos.report import Row
+from tests.chaos.standstill import standing, told_twice
+from tests.unit.test_invariants import a_pod
+
+
+def an_owner(replicas: int = 2, gb: str = "6", gpus: str = "1", **metadata: Any) -> Json:
+    asks = {names.VRAM: gb, names.GPUS: gpus}
+    template = {"metadata": {"annotations": asks}, "spec": {"nodeSelector": {"pool": "t4"}}}
+    name = {"namespace": "models", "name": "rs", "uid": "uid-of-rs", **metadata}
+    return {"metadata": name, "spec": {"replicas": replicas, "template": template}}
+
+
+def a_node(*, ready: str = "True", pool: str = "t4", **spec: Any) -> Json:
+    conditions = [{"type": "Ready", "status": ready}]
+    return {"metadata": {"name": "t4", "labels": {"pool": pool}}, "spec": spec, "status": {"conditions": conditions}}
+
+
+def a_ledger(budget: int = 16, cards: int = 1, healthy: bool = True, **reservations: str) -> Json:
+    described = [{"index": index, "budgetGB": budget, "healthy": healthy} for index in range(cards)]
+    return {"metadata": {"name": "t4"}, "status": {"cards": described, "reservations": reservations}}
+
+
+_FREE = a_ledger()
+
+
+def _taken(gb: int) -> Json:
+    return a_ledger(aaaaaaaaaa=f"models/00000000;1;0:{gb}")
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "ledger", "node"),
+    [
+        pytest.param(an_owner(), [], _FREE, a_node(), id="no-pod-at-all"),
+        pytest.param(an_owner(), [a_pod()], _FREE, a_node(), id="one-pod-of-two"),
+        pytest.param(an_owner(1), [a_pod(phase="Failed")], _FREE, a_node(), id="its-pod-has-failed"),
+        pytest.param(an_owner(), [], _taken(10), a_node(), id="just-enough"),
+        pytest.param(an_owner(gpus="2"), [], a_ledger(cards=2), a_node(), id="two-cards"),
+    ],
+)
+def test_an_owner_that_stands_still_is_found(owner: Json, pods: list[Json], ledger: Json, node: Json) -> None:
+    (found,) = standing([owner], pods, [ledger], [node])
+    assert str(found).startswith("models/rs stands still: it lacks ")
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "ledger", "node"),
+    [
+        pytest.param(an_owner(1), [a_pod()], _FREE, a_node(), id="has-its-pod"),
+        pytest.param(an_owner(0), [], _FREE, a_node(), id="wants-none"),
+        pytest.param(an_owner(deletionTimestamp="now"), [], _FREE, a_node(), id="is-going"),
+        pytest.param(an_owner(), [], _taken(11), a_node(), id="reserved-for-others"),
+        pytest.param(an_owner(), [a_pod(gb=11)], _FREE, a_node(), id="held-by-a-pod"),
+        pytest.param(an_owner(gpus="2"), [], _FREE, a_node(), id="one-card-is-not-two"),
+        pytest.param(an_owner(), [], a_ledger(healthy=False), a_node(), id="card-broken"),
+        pytest.param(an_owner(), [], _FREE, a_node(unschedulable=True), id="cordoned"),
+        pytest.param(an_owner(), [], _FREE, a_node(taints=[{"key": "x"}]), id="tainted"),
+        pytest.param(an_owner(), [], _FREE, a_node(ready="False"), id="not-ready"),
+        pytest.param(an_owner(), [], _FREE, a_node(pool="other"), id="not-selected"),
+    ],
+)
+def test_an_owner_that_cannot_go_on_does_not_stand_still(
+    owner: Json, pods: list[Json], ledger: Json, node: Json
+) -> None:
+    assert list(standing([owner], pods, [ledger], [node])) == []
+
+
+def an_event(message: str = "no room", *, about: str = "chat", uid: str = "1", source: str = names.PRODUCT) -> Json:
+    involved = {"kind": "Deployment", "namespace": "models", "name": about, "uid": uid}
+    return {"involvedObject": involved, "reason": "NoFit", "message": message, "source": {"component": source}}
+
+
+def test_an_event_told_in_two_objects_is_found() -> None:
+    assert told_twice([an_event(), an_event()]) == ["2 events NoFit on Deployment models/chat (1): no room"]
+
+
+def test_other_events_are_not_called_repeated() -> None:
+    others = [an_event(), an_event("other"), an_event(about="code"), an_event(uid="2")]
+    assert told_twice([*others, an_event("x", source="kubelet"), an_event("x", source="kubelet")]) == []
+
+
+def _row(**figures: Any) -> Row:
+    sound = {"looks": 9, "over_commit": frozenset(), "leaked_gb": 0, "converged_s": 3.0}
+    return Row("any", Counter(), Counter(), **{**sound, **figures})
+
+
+def test_a_sound_row_passes() -> None:
+    assert _row().failures == []
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        pytest.param({"over_commit": frozenset({"over-commit on t4"})}, id="over-commit"),
+        pytest.param({"leaked_gb": 1}, id="leak"),
+        pytest.param({"converged_s": 60.0}, id="too-late"),
+        pytest.param({"looks": 0}, id="nobody-looked"),
+        pytest.param({"wrong": ("AssertionError: so",)}, id="the-scenario-says-so"),
+    ],
+)
+def test_each_figure_that_may_not_be_fails_the_row(figures: dict[str, Any]) -> None:
+    row = _row(**figures)
+    assert len(row.failures) == 1
+    assert "FAILED" in str(row)
