@@ -7,21 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from controller.certificates import Certificates
 from controller.control_recorder import ControlRecorder
-from controller.crash_logs import CrashLogs
 from controller.events import Events
-from controller.ledger_keeper import LedgerKeeper
-from controller.managed_nodes import ManagedNodes
 from controller.picture_metrics import card_families, waiting_families
-from controller.placements import Placements
-from controller.rejected import Rejected
+from controller.reconcilers import Surroundings, reconcilers, utc_now
 from controller.reports import Reports
-from controller.seats import Seats
-from controller.stuck import Stuck
-from controller.waking import Waker
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.credentials import NoClusterError
@@ -58,15 +50,16 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
     """One controller against the API server of `client`, until `stop`."""
     common = settings.common
     queues, recorder, lag = QueueRecorder(), ControlRecorder(), LoopLag()
-    certificates = Certificates(client, settings, now=_now, queues=queues)
+    certificates = Certificates(client, settings, now=utc_now, queues=queues)
     async with asyncio.TaskGroup() as group:
         cluster = Cluster()
         fates = Fates()
         watches = Watches(client, cluster, exclusive=common.exclusive, fates=fates)
         reports = Reports(client)
         owners = Owners(client, common.owner_kinds)
-        events = Events(client, _now)
         ledger = Ledger(client, cluster, exclusive=common.exclusive)
+        events = Events(client, utc_now)
+        around = Surroundings(client, cluster, fates, reports, owners, ledger, events, recorder, queues)
         elector = Elector(client, common.namespace, settings.lease, settings.identity)
 
         async def lead() -> None:
@@ -80,44 +73,8 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
                 await watches.synced()
                 await reports.listed()
                 keep_what_is_there()
-                placements = Placements(client, cluster, fates, reports, owners, events, _now, queues)
-                seats = Seats(cluster, owners, placements.pods_of, unix_time=_unix_time)
-                keeper = LedgerKeeper(
-                    client,
-                    cluster,
-                    ledger,
-                    seats,
-                    ttl_s=settings.unconfirmed_ttl_s,
-                    kept_s=settings.kept_seat_s,
-                    recorder=recorder,
-                    queues=queues,
-                )
-                term.create_task(keeper.run())
-                term.create_task(ManagedNodes(client, cluster, _now, exclusive=common.exclusive, queues=queues).run())
-                term.create_task(placements.run())
-                if settings.read_logs:
-                    term.create_task(CrashLogs(client, fates).run())
-                waker = Waker(
-                    client,
-                    cluster,
-                    reports,
-                    owners,
-                    _now,
-                    settings.wake_kinds,
-                    recorder,
-                    preemption=common.preemption,
-                )
-                term.create_task(waker.run())
-                term.create_task(Rejected(client, cluster, owners, events).run())
-                stuck = Stuck(
-                    client,
-                    cluster,
-                    owners,
-                    events,
-                    after_s=settings.stuck_after_s,
-                    replace=settings.replace_stuck,
-                )
-                term.create_task(stuck.run())
+                for reconciler in reconcilers(settings, around):
+                    term.create_task(reconciler.run())
 
         followed = (*watches.reflectors, reports.reflector)
 
@@ -144,14 +101,6 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
             await stop.wait()
             for task in background:
                 task.cancel()
-
-
-def _now() -> datetime:
-    return datetime.fromtimestamp(time.time(), UTC)
-
-
-def _unix_time() -> int:
-    return int(time.time())
 
 
 if __name__ == "__main__":
