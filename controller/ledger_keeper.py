@@ -86,6 +86,7 @@ class LedgerKeeper:
                 time.monotonic(),
                 self._ttl_s,
                 left=self._cluster.vacancies.left,
+                gone=self._cluster.vacancies.gone,
                 kept_s=self._kept_s,
             )
             overdue = {reservation: Located(node, known[reservation]) for reservation in review.overdue}

@@ -49,11 +49,12 @@ def review_ledger(
     ttl_s: float,
     *,
     left: Container[str] = (),
+    gone: Container[str] = (),
     kept_s: float = 0.0,
 ) -> Review:
     """Compares the ledger of a node with the pods on it or pinned to it.
 
-    An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is gone is dropped at once, unless
+    An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is `gone` is dropped at once, unless
     it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`. A pod that carries an id and has
     no entry gets one back, and its seat again if that is kept; of two pods with one id the older keeps it. An entry
     stands for no pod of another namespace: there its id is a copy. An entry is preempting until its pod is bound, and
@@ -82,7 +83,7 @@ def review_ledger(
                 waits.append(min(left_s, _SEAT_PERIOD_S))
         elif reservation in left and kept_s > 0 and claimed.isdisjoint(_held(entry)):
             vacant.append(reservation)
-        elif reservation in left or (reservation, entry.namespace) in seen.confirmed:
+        elif reservation in left or reservation in gone or (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:
             left_s = seen.first_seen.setdefault(reservation, now) + ttl_s - now

@@ -242,8 +242,8 @@ class Cluster:
         if pod is None:
             return
         self._drop_pod(key)
-        if pod.reservation is not None and leaves_seat and self._stood_for(pod.reservation, pod):
-            self.vacancies.pod_left(pod.reservation, pod)
+        if pod.reservation is not None and self._stood_for(pod.reservation, pod):
+            self.vacancies.pod_left(pod.reservation, pod, leaves_seat=leaves_seat)
         self._pod_changed(key, pod.node)
 
     def hold(self, reservation: str, pod: PodFacts, replaces: str | None = None) -> None:

@@ -19,6 +19,7 @@ class Vacancies:
     def __init__(self) -> None:
         self._kept: dict[str, set[str]] = {}
         self._left: dict[str, PodFacts] = {}
+        self._gone: set[str] = set()
 
     def of(self, namespace: str) -> Iterator[str]:
         """The ids of a namespace's vacant entries."""
@@ -34,19 +35,27 @@ class Vacancies:
         """The ids of all entries of which this process has seen an owner's pod go."""
         return self._left.keys()
 
+    @property
+    def gone(self) -> Container[str]:
+        """The ids of all entries of which this process has seen a pod go after which none comes."""
+        return self._gone
+
     def last_owner(self, reservation: str) -> OwnerRef | None:
         """Who owned the pod of a vacant entry; None where this process did not see it go."""
         pod = self._left.get(reservation)
         return None if pod is None else pod.owner
 
-    def pod_left(self, reservation: str, pod: PodFacts) -> None:
+    def pod_left(self, reservation: str, pod: PodFacts, *, leaves_seat: bool) -> None:
         """The last pod of an entry is gone. Without an owner nobody will create another."""
-        if pod.owner is not None:
+        if leaves_seat and pod.owner is not None:
             self._left[reservation] = pod
+        else:
+            self._gone.add(reservation)
 
     def pod_came(self, reservation: str) -> None:
         """There is a pod of an entry, after all or again."""
         self._left.pop(reservation, None)
+        self._gone.discard(reservation)
 
     def entries_changed(self, old: Mapping[str, Entry], new: Mapping[str, Entry]) -> None:
         """Takes in that a node's ledger is another now."""
@@ -57,6 +66,7 @@ class Vacancies:
                     del self._kept[entry.namespace]
             if reservation not in new:
                 self._left.pop(reservation, None)
+                self._gone.discard(reservation)
         for reservation, entry in new.items():
             if entry.mark is Mark.KEPT:
                 self._kept.setdefault(entry.namespace, set()).add(reservation)

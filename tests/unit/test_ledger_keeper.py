@@ -74,6 +74,17 @@ async def test_an_entry_whose_pod_is_gone_is_dropped_without_asking(process: Web
     assert lists(served) == 0
 
 
+async def test_the_entry_of_a_pod_that_came_and_went_between_two_looks_is_dropped_at_once(
+    process: Webhook, served: Served
+) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    process.cluster.pod_upserted(placed_pod().facts())
+    process.cluster.pod_deleted(placed_pod().facts().key)
+    await keeper(served, process).reconcile("t4")
+    assert ledger(served) == set()
+    assert lists(served) == 0
+
+
 async def test_a_young_entry_is_left_alone(process: Webhook, served: Served) -> None:
     await process.ledger.reserve("t4", ID, entry({0: 6}))
     await keeper(served, process).reconcile("t4")

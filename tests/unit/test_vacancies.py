@@ -53,9 +53,21 @@ def test_an_entry_is_vacant_once_its_pod_went_and_its_owner_is_known(cluster: Cl
     assert vacant(cluster, "other") == []
 
 
-def test_a_pod_that_succeeded_leaves_no_vacancy(cluster: Cluster) -> None:
+def test_a_pod_that_succeeded_leaves_no_vacancy_and_its_entry_is_known_to_be_over(cluster: Cluster) -> None:
     cluster.pod_deleted(pod().key, leaves_seat=False)
     assert vacant(cluster) == []
+    assert ID in cluster.vacancies.gone
+    cluster.pod_upserted(pod("late"))
+    assert ID not in cluster.vacancies.gone
+
+
+def test_the_entry_of_a_pod_without_an_owner_is_over_with_it_and_then_forgotten(cluster: Cluster) -> None:
+    cluster.pod_upserted(pod(owner=None))
+    cluster.pod_deleted(pod().key)
+    assert vacant(cluster) == []
+    assert ID in cluster.vacancies.gone
+    cluster.gpu_node_upserted(gpu_node(2, {}))
+    assert ID not in cluster.vacancies.gone
 
 
 def test_it_is_vacant_no_more_once_there_is_a_pod_again(cluster: Cluster) -> None:
