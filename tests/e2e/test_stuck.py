@@ -64,7 +64,7 @@ def test_a_pod_whose_node_is_cordoned_before_it_is_bound_is_placed_elsewhere(
     name = old["metadata"]["name"]
     message = _told(namespace, "Pod", name, "Stuck")
     assert message.startswith(f"pod {name} is placed on node {node_of(old)} and not bound to it: ")
-    assert f"node {node_of(old)} is cordoned; it is deleted, so that ReplicaSet chat-" in message
+    assert f"node {node_of(old)} is cordoned; it was deleted, so that ReplicaSet chat-" in message
     assert _told(namespace, "Deployment", "chat", "Stuck") == message
     wait_balanced(stage.api, here.nodes)
 
