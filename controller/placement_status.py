@@ -195,7 +195,7 @@ def _state(count: _Count, refusals: Mapping[str, Mapping[str, Any]]) -> Iterator
         f"{count.running} of {max(count.wanted, count.placed)} pods run",
     )
     if any(refusal.get("waitable") for refusal in refusals.values()):
-        yield "Waiting", True, "WaitingForRoom", "a refused pod is placed by itself once it fits"
+        yield "Waiting", True, "WaitingForRoom", "a refused pod is placed once it fits and its owner creates it again"
     elif refusals:
         never = "what was refused fits nowhere, full or empty: ask for less, or change the cluster"
         yield "Waiting", False, "NothingToWaitFor", never

@@ -188,6 +188,18 @@ def test_a_custom_kind_is_woken_when_there_is_room_and_nothing_else_of_it_may_be
         assert "nothing but the annotation kamiwaza.ai/woken" in answer.stderr, what
 
 
+def test_the_controller_may_delete_no_pod_that_was_not_placed(
+    stage: Stage, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16)
+    namespace.create(pod("placed", {names.VRAM: "2"}, pool=here.name))
+    namespace.create(pod("other", pool=here.name))
+    for name, allowed in (("other", False), ("placed", True)):
+        arguments = ("delete", "pod", name, "-n", namespace.name, "--wait=false", f"--as={_CONTROLLER}")
+        answer = stage.cluster.kubectl(*arguments, check=False)
+        assert ("delete no pod without the label kamiwaza.ai/reservation" in answer.stderr) is not allowed
+
+
 def _woken(api: Api, path: str) -> str | None:
     woken: str | None = api.get(f"{path}/chat")["metadata"].get("annotations", {}).get(names.WOKEN)
     return woken

@@ -79,7 +79,9 @@ def test_the_condition_running(
     ("refusals", "message"),
     [
         pytest.param({}, "no pod is refused", id="nothing-refused"),
-        pytest.param({"a": refusal()}, "a refused pod is placed by itself once it fits", id="full-now"),
+        pytest.param(
+            {"a": refusal()}, "a refused pod is placed once it fits and its owner creates it again", id="full-now"
+        ),
         pytest.param(
             {"a": refusal(waitable=False)},
             "what was refused fits nowhere, full or empty: ask for less, or change the cluster",

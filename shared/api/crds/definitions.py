@@ -131,7 +131,7 @@ MODEL_PLACEMENTS = Definition(
             "Waiting",
             '.status.conditions[?(@.type=="Waiting")].status',
             "string",
-            "True while a refused pod is placed by itself as soon as it fits.",
+            "True while a refused pod is placed once it fits.",
         ),
         Column("Placed", ".status.placed", "integer", "Pods that have their cards and stay."),
         Column("Wanted", ".status.wanted", "integer", "Pods that the workload wants."),
