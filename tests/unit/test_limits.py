@@ -15,7 +15,7 @@ import pytest
 from aiohttp import ClientConnectionError, ClientSession, TCPConnector, web
 
 from shared.api import names
-from tests.builders import a_node
+from tests.builders import a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node
@@ -75,7 +75,7 @@ async def test_a_body_that_is_too_large_takes_no_memory(site: Site, body_of: Any
 
 
 async def test_a_body_of_7_mib_is_read(site: Site) -> None:
-    pod = asking().spec(containers=[{"name": "main", "env": [{"name": "X", "value": "x" * (7 * 2**20)}]}])
+    pod = a_pod().spec(containers=[{"name": "main", "env": [{"name": "X", "value": "x" * (7 * 2**20)}]}])
     assert (await site.ask("/mutate", pod))["allowed"] is True
     assert BODY_LIMIT > 7 * 2**20
 
