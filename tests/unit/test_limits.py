@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import ClientConnectionError, ClientSession, TCPConnector, web
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.typedefs import Handler
 
 from shared.api import names
 from tests.builders import a_node, a_pod
@@ -21,6 +23,7 @@ from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node
 from tests.unit.test_app import Site, a_site, asking, review
 from webhook.app import BODIES_LIMIT, BODY_LIMIT
+from webhook.connections import ARRIVED
 
 JSON = {"Content-Type": "application/json"}
 CHUNK = 64 * 1024
@@ -99,6 +102,21 @@ async def test_a_body_that_does_not_arrive_in_time_is_refused(site: Site) -> Non
         assert answer.status == 408
         assert answer.headers["Connection"] == "close"
     assert site.handlers.bodies.inside == 0
+
+
+async def test_the_time_that_a_request_waited_before_it_was_looked_at_counts(site: Site) -> None:
+    @web.middleware
+    async def late(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[ARRIVED] = asyncio.get_running_loop().time() - 3
+        return await handler(request)
+
+    app = site.handlers.app()
+    app.middlewares.append(late)
+    async with TestClient(TestServer(app)) as http:
+        for timeout, is_answered in (("3s", False), ("30s", True)):
+            async with http.post(f"/mutate?timeout={timeout}", json=review(asking())) as answer:
+                body = await answer.json()
+                assert (answer.status == 200 and body["response"]["allowed"]) is is_answered
 
 
 async def test_a_compressed_body_is_refused_unread(site: Site) -> None:
