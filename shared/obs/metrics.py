@@ -117,6 +117,13 @@ REVIEWS_IN_FLIGHT: Final = Definition(
 HTTP_ERRORS: Final = Definition(
     "placement_http_errors_total", _counter, Of.WEBHOOK, "Requests that were no review, by HTTP status", ("status",)
 )
+CONNECTIONS: Final = Definition("placement_connections", _gauge, Of.WEBHOOK, "Connections that are open")
+CONNECTIONS_TURNED_AWAY: Final = Definition(
+    "placement_connections_turned_away_total",
+    _counter,
+    Of.WEBHOOK,
+    "Connections that were ended because there were too many, none of them with a review under way",
+)
 
 LEDGER_WRITES: Final = Definition(
     "placement_ledger_writes_total",
