@@ -15,7 +15,7 @@ from controller.crash_logs import CrashLogs
 from controller.events import Events
 from controller.ledger_keeper import LedgerKeeper
 from controller.managed_nodes import ManagedNodes
-from controller.picture_metrics import card_families, waiting_families
+from controller.picture_metrics import CardMetrics, waiting_families
 from controller.placements import Placements
 from controller.rejected import Rejected
 from controller.reports import Reports
@@ -124,12 +124,14 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
         def checks() -> Iterator[Check]:
             yield from watch_checks(followed, time.monotonic())
 
+        card_metrics = CardMetrics(cluster)
+
         def at_scrape() -> Iterator[Family]:
             yield from watch_families(followed, time.monotonic())
             yield family(metrics.LEADER, [({}, elector.is_leader)])
             if not elector.is_leader:
                 return
-            yield from card_families(cluster)
+            yield from card_metrics.families()
             yield from waiting_families(reports.all())
             if certificates.expiry is not None:
                 yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificates.expiry.timestamp())])
