@@ -41,6 +41,7 @@ from tests.fuzz.world import Post
 from tests.unit.admission import gpu_node, store
 from webhook.__main__ import run_webhook
 from webhook.app import Handlers
+from webhook.connections import Connections
 from webhook.serving import ServingCertificate
 
 NAMESPACE: Final = "models"
@@ -362,7 +363,9 @@ class Stage:
         settings = webhook_settings(_ENVIRONMENT)
         settings = replace(settings, common=replace(settings.common, health_port=0))
 
-        async def serve(handlers: Handlers, _certificate: ServingCertificate, stop: asyncio.Event) -> None:
+        async def serve(
+            handlers: Handlers, _connections: Connections, _certificate: ServingCertificate, stop: asyncio.Event
+        ) -> None:
             process.handlers.set_result(handlers)
             await stop.wait()
 

@@ -191,6 +191,24 @@ def _assert_labelled_as_defined(text: str) -> None:
             assert sample.labels.keys() - {"le"} == labels.get(name, sample.labels.keys()), sample
 
 
+async def test_a_webhook_tells_of_its_connections(served: Served, tmp_path: Path) -> None:
+    webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    controller = ControllerSettings(common(served, tmp_path), "controller-0")
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    async with (
+        aiohttp.ClientSession() as session,
+        running(webhook_process._serve(webhook, asyncio.Event())),
+        running(controller_process._control(controller, asyncio.Event())),
+    ):
+        await until_health(session, webhook.common, 200)
+        assert "placement_connections 0.0\n" in await scraped(session, webhook.common)
+        _, writer = await asyncio.open_connection(HOST, webhook.listen_port, ssl=trusting)
+        told = await until_scraped(session, webhook.common, "placement_connections 1.0\n")
+        writer.transport.abort()
+    assert "placement_connections_turned_away_total 0.0\n" in told
+
+
 async def test_a_controller_that_stands_by_tells_nothing_of_the_cluster(served: Served, tmp_path: Path) -> None:
     first, second = (ControllerSettings(common(served, tmp_path), f"controller-{number}") for number in range(2))
     async with aiohttp.ClientSession() as session, running(controller_process._control(first, asyncio.Event())):

@@ -304,6 +304,20 @@ async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_long
         assert len(wakings(control)) == expected
 
 
+async def test_one_timer_stands_for_all_who_are_left_alone_for_a_while(control: Control) -> None:
+    for number in range(3):
+        await waiting(control, f"chat-{number}", "2")
+    waking = waker(control)
+    for _ in range(3):
+        await waking.walk()
+    timers = [each for each in asyncio.get_running_loop()._scheduled if each._callback == waking._due.set]  # type: ignore[attr-defined]
+    assert len([each for each in timers if not each.cancelled()]) == 1
+    assert not waking._due.is_set()
+    await asyncio.wait_for(waking._due.wait(), 10)
+    await waking.walk()
+    assert len(wakings(control)) == 6
+
+
 async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(control: Control) -> None:
     owner = await waiting(control, "chat", "2", replicas=8)
     waking = waker(control)
