@@ -77,7 +77,7 @@ async def is_answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def is_ended(reader: asyncio.StreamReader) -> bool:
     """Waits until the server has ended a connection; the time is for a test that fails."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         try:
             while await reader.read(2**20):
                 pass

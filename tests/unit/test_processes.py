@@ -76,7 +76,7 @@ async def ready(session: aiohttp.ClientSession, settings: CommonSettings) -> tup
 
 async def until_health(session: aiohttp.ClientSession, settings: CommonSettings, status: int, words: str = "") -> str:
     """Waits until `/readyz` answers with `status` and `words` in its text, which is returned."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             seen, text = await ready(session, settings)
             if seen == status and words in text:
@@ -146,7 +146,7 @@ async def scraped(session: aiohttp.ClientSession, settings: CommonSettings) -> s
 
 async def until_scraped(session: aiohttp.ClientSession, settings: CommonSettings, words: str) -> str:
     """Waits until `/metrics` has `words` in its text, which is returned."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             text = await scraped(session, settings)
             if words in text:
