@@ -120,6 +120,16 @@ class TestPreempting:
         assert review({ID: self.MARKED}, seen=seen, now=102.0).changes == {ID: None}
 
 
+def test_an_entry_follows_its_pod_to_another_owner() -> None:
+    orphan = replace(pod(), owner=None)
+    adopted = replace(pod(), owner=OwnerRef("apps/v1", "ReplicaSet", "next", "another"))
+    of_pod, of_orphan = entry_of(pod()), entry_of(orphan)
+    assert of_pod.owner_hash != of_orphan.owner_hash
+    assert review({ID: of_pod}, orphan).changes == {ID: of_orphan}
+    assert review({ID: of_orphan}, adopted).changes == {ID: entry_of(adopted)}
+    assert review({ID: entry_of(adopted)}, adopted).changes == {}
+
+
 def test_an_entry_stands_for_no_pod_of_another_namespace() -> None:
     seen = Sightings()
     stranger = replace(pod("copy", 9, created="2020-01-01T00:00:00Z"), namespace="elsewhere")
