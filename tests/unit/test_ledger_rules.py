@@ -253,5 +253,16 @@ def test_what_a_preempting_entry_waits_for_is_not_kept() -> None:
     assert (changes.changes, changes.vacant) == ({ID: None, "cccccccccc": None}, ("dddddddddd",))
 
 
+def test_an_entry_is_preempting_until_what_its_victims_held_is_out_of_the_ledger() -> None:
+    """A controller that has just begun did not see the victims go, so their entries stay for a while."""
+    urgent = replace(pod("urgent", reservation=OTHER), bound=True)
+    preempting = replace(entry_of(urgent), mark=Mark.PREEMPTING)
+    ledger = {ID: entry({0: 6}), OTHER: preempting}
+    assert review(ledger, urgent).changes == {}
+    assert review({ID: entry({1: 6}), OTHER: preempting}, urgent).changes == {OTHER: entry_of(urgent)}
+    victim_was_seen = Sightings(confirmed={(ID, entry({0: 6}).namespace)})
+    assert review(ledger, urgent, seen=victim_was_seen).changes == {ID: None, OTHER: entry_of(urgent)}
+
+
 def test_seats_of_before_are_dropped_where_none_are_kept() -> None:
     assert review({ID: SEAT}, kept_s=0.0) == Review({ID: None}, (), None)

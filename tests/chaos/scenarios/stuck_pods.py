@@ -40,9 +40,14 @@ def _round(scene: Scene, here: Pool, namespace: Namespace, number: int) -> None:
     scene.tell(fault, closed)
     scene.api.merge(f"{_NODES}/{closed}", {"spec": _CLOSED[fault]})
     if number % 2:
+        # It goes on, and may bind some before it hears of the node.
+        scheduler.kill(signal.SIGCONT)
         scene.strike(scene.leader(), 0.5)
-    scheduler.kill(signal.SIGCONT)
-    until("all run elsewhere", partial(_all_run, namespace, models, closed), within_s=CONVERGED_S)
+        until("all run", partial(_all_run, namespace, models), within_s=CONVERGED_S)
+    else:
+        scene.kill(scheduler)
+        revive(scheduler)
+        until("all run elsewhere", partial(_all_run, namespace, models, closed), within_s=CONVERGED_S)
     scene.api.merge(f"{_NODES}/{closed}", {"spec": _OPEN})
     for name in models:
         namespace.delete("Deployment", name)
@@ -54,7 +59,7 @@ def _all_of(namespace: Namespace, models: list[str]) -> list[Json]:
     return pods if len(pods) == len(models) * _REPLICAS else []
 
 
-def _all_run(namespace: Namespace, models: list[str], closed: str) -> bool:
+def _all_run(namespace: Namespace, models: list[str], closed: str = "") -> bool:
     pods = _all_of(namespace, models)
     return bool(pods) and all(phase(each) == "Running" and node_of(each) != closed for each in pods)
 

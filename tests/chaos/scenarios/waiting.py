@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from hack.devcluster.api import Json
 from shared.api import names
+from tests.chaos.holding import Holding
 from tests.chaos.scenarios.scenario import Scenario
 from tests.chaos.scene import Scene
 from tests.chaos.standstill import standstills
@@ -17,17 +20,21 @@ from tests.e2e.kube import Namespace, pod, template, until, workload
 from tests.e2e.trouble import CONVERGED_S
 
 _WHOLE = {names.VRAM: "16"}
-_CARDS, _NODES = 6, 4
-_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
-_EACH = 50
-_CRON_JOBS = 2
-_UNRANKED = ("cronjob", "daemonset")
-"""They come each minute, or ask for certain nodes, and so have no certain place among the others."""
+_CARDS, _NODES = 4, 4
+_FREED = 4
+"""So many cards come free at once."""
+_KINDS = {"Deployment": 50, "ReplicaSet": 50, "StatefulSet": 50, "Job": 10, "CronJob": 2, "DaemonSet": 1}
+_RANKED = ("deployment", "replicaset", "statefulset", "job-")
+"""The others come each minute, or ask for certain nodes, and so have no certain place among them."""
 _PRIORITIES = 4
 _REFUSED_S = 120.0
+_WALKS_S = 3.0
 _WOKEN = {"replicasets": "ReplicaSet", "statefulsets": "StatefulSet", "daemonsets": "DaemonSet", "jobs": "Job"}
-_MOST_WAKES = 2.0
-"""For each pod that was placed: an owner that was woken may be too late, since others try by themselves."""
+_MOST_WAKES = 3
+"""How often one owner may be touched in a round, in which none of the touched can do anything."""
+
+Rank: TypeAlias = tuple[int, str, str]
+"""Priority, lowest for the highest, then since when it waits."""
 
 
 @dataclass(slots=True)
@@ -38,8 +45,9 @@ class _Wakes:
     owners: list[str] = field(default_factory=list)
 
     def hear(self, method: str, path: str) -> None:
+        """Of one request."""
         parts = path.split("/")
-        if method == "PATCH" and parts[-3:-1] and parts[-3] == self.namespace.name and parts[-2] in _WOKEN:
+        if method == "PATCH" and len(parts) > 3 and parts[-3] == self.namespace.name and parts[-2] in _WOKEN:
             self.owners.append(f"{_WOKEN[parts[-2]]}.{parts[-1]}")
 
 
@@ -50,41 +58,63 @@ def _waiting(scene: Scene) -> None:
     owners = list(_owners(scene, here))
     scene.api.each(namespace.create, owners)
     scene.created["by owners"] += len(owners)
-    known = len(_KINDS) * _EACH
-    ranks = until("all wait", lambda: _all(_ranks(namespace), known), within_s=_REFUSED_S)
-    with _listening(scene, namespace) as wakes:
-        for holder in holders:
-            namespace.delete("Pod", holder["metadata"]["name"])
-            scene.tell("memory freed", here.name)
-            time.sleep(scene.seconds / len(holders))
+    ranked = sum(owner["metadata"]["name"].startswith(_RANKED) for owner in owners)
+    until("all wait", lambda: len(_ranks(namespace)) == ranked, within_s=_REFUSED_S)
+    woken: set[str] = set()
+    slowest_s = 0.0
+    for start in range(0, len(holders), _FREED):
+        woken |= _round(scene, here, namespace, holders[start : start + _FREED], woken)
         began = time.monotonic()
         until("nobody waits who fits", lambda: not standstills(scene.api, here.nodes), within_s=CONVERGED_S)
-        scene.figures["all who fit were placed within"] = f"{time.monotonic() - began:.1f} s"
-    left = set(_ranks(namespace))
-    placed = len(ranks.keys() - left)
-    scene.figures["placed"] = f"{placed} of {known}"
-    scene.figures["wakes"] = str(len(wakes.owners))
-    passed_over = list(_passed_over(wakes.owners, ranks, left))
-    assert placed >= len(holders), f"only {placed} owners were placed on {len(holders)} cards"
-    assert not passed_over, f"{len(passed_over)} woken too early: {'; '.join(passed_over[:3])}"
-    assert len(wakes.owners) <= _MOST_WAKES * placed, f"{len(wakes.owners)} wakes for {placed} owners"
+        slowest_s = max(slowest_s, time.monotonic() - began)
+    scene.figures["woken"] = str(len(woken))
+    scene.figures["all who fit were placed within"] = f"{slowest_s:.1f} s"
+
+
+def _round(scene: Scene, here: Pool, namespace: Namespace, holders: list[Json], earlier: set[str]) -> set[str]:
+    """Frees some cards while the owners' controllers stand still, which else try by themselves; who is woken.
+
+    Those woken `earlier` may be paused, and who has a pod may be shown as waiting a little longer.
+    """
+    controllers = scene.stage.cluster.process("kube-controller-manager")
+    scene.kill(controllers, signal.SIGSTOP)
+    try:
+        placed = {_owner(each) for each in namespace.listed("Pod")}
+        ranks = {owner: rank for owner, rank in _ranks(namespace).items() if owner not in placed | earlier}
+        with _listening(scene, namespace) as wakes:
+            for holder in holders:
+                namespace.delete("Pod", holder["metadata"]["name"])
+                scene.tell("memory freed", here.name)
+            until("somebody is woken", lambda: wakes.owners)
+            time.sleep(_WALKS_S)
+        cards = _CARDS * _NODES * 16 - Holding(scene.api, here.nodes, "").total_gb()
+    finally:
+        controllers.kill(signal.SIGCONT)
+    distinct = list(dict.fromkeys(wakes.owners))
+    passed_over = list(_passed_over(distinct, ranks))
+    assert not passed_over, f"woken too early: {'; '.join(passed_over[:3])}"
+    assert len(distinct) <= cards // 16, f"{len(distinct)} owners were woken for {cards // 16} cards"
+    assert len(wakes.owners) <= _MOST_WAKES * len(distinct), f"{len(wakes.owners)} wakes of {len(distinct)} owners"
+    return set(distinct)
 
 
 def _owners(scene: Scene, here: Pool) -> Iterator[Json]:
     """Owners of all kinds that want a card for each of their pods, in any order of priority."""
     chance = scene.chance("priorities")
     classes = [scene.priority_class(f"chaos-{rank}", rank) for rank in range(_PRIORITIES)]
-    for number in range(_EACH):
-        for kind in _KINDS:
+    for kind, count in _KINDS.items():
+        for number in range(count):
             name = f"{kind.lower()}-{number}"
             pods = template(name, _WHOLE, here.name, priorityClassName=chance.choice(classes))
-            yield _job(name, pods) if kind == "Job" else workload(kind, name, pods)
-    for number in range(_CRON_JOBS):
-        name = f"cronjob-{number}"
-        job = {"spec": _job(name, template(name, _WHOLE, here.name))["spec"]}
-        spec = {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": job}
-        yield {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name}, "spec": spec}
-    yield workload("DaemonSet", "daemonset", template("daemonset", _WHOLE, here.name))
+            match kind:
+                case "Job":
+                    yield _job(name, pods)
+                case "CronJob":
+                    spec: dict[str, Any] = {"schedule": "* * * * *", "concurrencyPolicy": "Forbid"}
+                    spec["jobTemplate"] = {"spec": _job(name, pods)["spec"]}
+                    yield {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+                case _:
+                    yield workload(kind, name, pods)
 
 
 def _job(name: str, pods: Json) -> Json:
@@ -92,24 +122,24 @@ def _job(name: str, pods: Json) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
-def _ranks(namespace: Namespace) -> dict[str, tuple[int, str, str]]:
-    """Every owner that waits and could go to any node, as its ModelPlacement says: the first in turn ranks lowest."""
+def _ranks(namespace: Namespace) -> dict[str, Rank]:
+    """Every owner that waits and has a place among the others, by its name in a status: `ReplicaSet.chat-5d4f`."""
     return {
         owner: (-refusal["priority"], refusal["since"], refusal["uid"])
         for placement in namespace.listed(names.MODEL_PLACEMENT)
         for owner, refusal in (placement.get("status", {}).get("refusals") or {}).items()
-        if not owner.partition(".")[2].startswith(_UNRANKED)
+        if owner.partition(".")[2].startswith(_RANKED)
     }
 
 
-def _all(ranks: dict[str, tuple[int, str, str]], count: int) -> dict[str, tuple[int, str, str]]:
-    return ranks if len(ranks) == count else {}
+def _owner(each: Json) -> str:
+    return next((f"{ref['kind']}.{ref['name']}" for ref in each["metadata"].get("ownerReferences") or ()), "")
 
 
-def _passed_over(woken: list[str], ranks: dict[str, tuple[int, str, str]], left: set[str]) -> Iterator[str]:
-    """Owners that were woken while one of lower rank waited, which was woken later, or never and still waits."""
-    first = [owner for owner in dict.fromkeys(woken) if owner in ranks]
-    never = [owner for owner in ranks if owner in left and owner not in first]
+def _passed_over(woken: list[str], ranks: dict[str, Rank]) -> Iterator[str]:
+    """Owners that were woken before one of lower rank was, or though it never was."""
+    first = [owner for owner in woken if owner in ranks]
+    never = [owner for owner in ranks if owner not in first]
     for place, owner in enumerate(first):
         before = [each for each in (*first[place + 1 :], *never) if ranks[each] < ranks[owner]]
         if before:
