@@ -52,4 +52,4 @@ def _asks(gb: int) -> dict[str, str]:
     return {names.VRAM: str(gb)}
 
 
-PREEMPTION = Scenario("preemption", _preemption, 30.0, settings={"PLACEMENT_PREEMPTION": "enabled"})
+PREEMPTION = Scenario("preemption", _preemption, 25.0, settings={"PLACEMENT_PREEMPTION": "enabled"})

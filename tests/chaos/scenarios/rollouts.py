@@ -87,4 +87,4 @@ def _runs_again(namespace: Namespace, name: str, old: set[str]) -> bool:
     return len(mine) == len(run) == _MODELS[name][1]
 
 
-ROLLOUTS = Scenario("rollouts", _rollouts, 40.0, short_s=10.0)
+ROLLOUTS = Scenario("rollouts", _rollouts, 30.0, short_s=10.0)

@@ -64,4 +64,4 @@ def _all_run(namespace: Namespace, models: list[str], closed: str = "") -> bool:
     return bool(pods) and all(phase(each) == "Running" and node_of(each) != closed for each in pods)
 
 
-STUCK_PODS = Scenario("stuck-pods", _stuck, 30.0, short_s=1.0, settings={"PLACEMENT_STUCK_AFTER_SECONDS": "3"})
+STUCK_PODS = Scenario("stuck-pods", _stuck, 25.0, settings={"PLACEMENT_STUCK_AFTER_SECONDS": "3"})

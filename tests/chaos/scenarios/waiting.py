@@ -159,4 +159,4 @@ def _listening(scene: Scene, namespace: Namespace) -> Iterator[_Wakes]:
             proxy.listeners.remove(wakes.hear)
 
 
-WAITING = Scenario("waiting", _waiting, 20.0)
+WAITING = Scenario("waiting", _waiting, 45.0)
