@@ -91,8 +91,8 @@ def _round(scene: Scene, here: Pool, namespace: Namespace, holders: list[Json], 
     finally:
         controllers.kill(signal.SIGCONT)
     distinct = list(dict.fromkeys(wakes.owners))
-    passed_over = list(_passed_over(distinct, ranks))
-    assert not passed_over, f"woken too early: {'; '.join(passed_over[:3])}"
+    too_early = list(passed_over(distinct, ranks))
+    assert not too_early, f"woken too early: {'; '.join(too_early[:3])}"
     assert len(distinct) <= cards // 16, f"{len(distinct)} owners were woken for {cards // 16} cards"
     assert len(wakes.owners) <= _MOST_WAKES * len(distinct), f"{len(wakes.owners)} wakes of {len(distinct)} owners"
     return set(distinct)
@@ -136,7 +136,7 @@ def _owner(each: Json) -> str:
     return next((f"{ref['kind']}.{ref['name']}" for ref in each["metadata"].get("ownerReferences") or ()), "")
 
 
-def _passed_over(woken: list[str], ranks: dict[str, Rank]) -> Iterator[str]:
+def passed_over(woken: list[str], ranks: dict[str, Rank]) -> Iterator[str]:
     """Owners that were woken before one of lower rank was, or though it never was."""
     first = [owner for owner in woken if owner in ranks]
     never = [owner for owner in ranks if owner not in first]
