@@ -152,7 +152,7 @@ class Placements:
         pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
         owner = await self._owners.read(namespace, top)
-        gone = owner is None and await self._owners.is_gone(namespace, top)
+        gone = not top.uid or (owner is None and await self._owners.is_gone(namespace, top))
         refusals = ours.refusals if ours is not None and not gone else {}
         now = self._now()
         standing = {

@@ -80,6 +80,13 @@ async def test_without_rules_requests_and_watches_pass(scene: Scene) -> None:
     assert scene.proxy.schedule.injected == []
 
 
+async def test_listeners_are_told_of_each_request(scene: Scene) -> None:
+    heard: list[tuple[str, str]] = []
+    scene.proxy.listeners.append(lambda method, path: heard.append((method, path)))
+    await scene.create()
+    assert heard == [("POST", PODS)]
+
+
 @pytest.mark.parametrize(
     ("code", "error"), [(409, Conflict), (410, Gone), (429, Throttled), (500, Unavailable), (503, Unavailable)]
 )

@@ -232,6 +232,23 @@ async def test_a_workload_that_was_made_anew_gets_an_object_of_its_own(control: 
     assert "refusals" not in placement["status"]
 
 
+async def test_an_object_that_its_workload_left_behind_makes_room_for_that_of_the_next(control: Control) -> None:
+    """`kubectl delete --cascade=orphan` takes the reference to the owner off."""
+    old = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    await control.refuse(old, old)
+    await becomes(control, old, "Failed")
+    path = paths.model_placements("models", "statefulset-chat")
+    await control.served.client.delete("/apis/apps/v1/namespaces/models/statefulsets/chat")
+    await control.served.client.merge_patch(path, {"metadata": {"ownerReferences": None}})
+    await eventually(lambda: control.placement(old) is None)
+    new = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    control.see_pod("chat-0", new)
+    await becomes(control, new, "Running")
+    placement = control.placement(new)
+    assert placement is not None
+    assert placement["metadata"]["ownerReferences"][0]["uid"] == new.uid
+
+
 async def test_an_owner_of_an_unknown_kind_wants_what_was_seen_of_it(control: Control) -> None:
     top = OwnerRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "chat", "uid-lws")
     await control.refuse(top, top)
