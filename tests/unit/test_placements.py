@@ -412,6 +412,25 @@ async def test_how_placements_ended_is_remembered_over_a_change_of_controllers(t
         assert history[0]["since"] == "2026-11-30T09:30:00Z"
 
 
+@pytest.mark.parametrize("sees_it_run", [True, False], ids=["seen-running", "found-finished"])
+async def test_a_bare_pod_that_finishes_before_its_first_report_is_reported_whoever_leads(
+    tmp_path: Path, *, sees_it_run: bool
+) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        pod = a_pod("alone").limited_to({names.card_resource(0): "6"}).on("t4").in_phase("Running")
+        uid = store(control.objects, paths.pods("models"), pod.raw())["metadata"]["uid"]
+        if sees_it_run:
+            control.start(keeping(control).run())
+            control.cluster.pod_upserted(replace(pod.facts(), key=uid))
+        control.fates.seen(uid, replace(a_fate("alone", "Succeeded"), key=uid))
+        control.cluster.pod_deleted(uid)
+        if not sees_it_run:
+            control.start(keeping(control).run())
+        status = await becomes(control, OwnerRef("v1", "Pod", "alone", uid), "Placed")
+        assert [(each["pod"], each["ended"]) for each in status["history"]] == [("alone", "Finished")]
+
+
 async def test_a_controller_that_has_just_begun_does_not_take_pods_for_gone_that_it_has_not_assigned_yet(
     tmp_path: Path,
 ) -> None:
