@@ -88,6 +88,8 @@ class Placements:
                 self._queue.add((report.namespace, report.workload))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._arrivals.run(self._assign, workers=_WORKERS))
+                # A status shows the first of many pods only: until the others are found it would say too few.
+                await self._arrivals.idle()
                 group.create_task(self._queue.run(self.reconcile, workers=_WORKERS))
         finally:
             for end in ends:

@@ -165,3 +165,18 @@ async def test_a_cancelled_worker_gives_its_key_back() -> None:
     running.cancel()
     await asyncio.wait({running})
     assert await drain(queue) == ["a"]
+
+
+async def test_a_queue_is_idle_when_no_key_waits_or_is_in_work() -> None:
+    queue = a_queue()
+    await queue.idle()
+    queue.add("a")
+    idle = asyncio.create_task(queue.idle())
+    key = await queue.get()
+    queue.add("a")
+    queue.done(key)
+    await asyncio.sleep(0)
+    assert not idle.done()
+    queue.add_after(await queue.get(), 3600.0)
+    queue.done("a")
+    await idle
