@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from tests.chaos.api_faults import RequestRule, expired_watch, lost_answer, slow, status, truncated
+from tests.chaos.api_faults import RequestRule, delay, expired_watch, lost_answer, slow, status, truncated
 from tests.chaos.scenarios.scenario import Scenario
 from tests.chaos.scene import Scene
-from tests.fakes.faults import Act, delay, drop
+from tests.fakes.faults import Act, drop
 
 _SLOWEST_S = 2.0
 _BYTES_A_SECOND = 50_000
