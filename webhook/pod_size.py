@@ -22,7 +22,7 @@ MOST_BYTES: Final = 3 * 2**19
 MOST_VALUES: Final = 10_000
 """Texts, numbers, lists and objects in all."""
 MOST_RULES: Final = 500
-"""The same of the rules that are compared with every node."""
+"""The same of the rules that are compared with every node. A list of texts, in which one is looked up, counts once."""
 MOST_TEXT: Final = 4 * LONGEST_TEXT
 """Characters that may be command lines: words and variables, without those that are too long to be read as such."""
 
@@ -87,7 +87,7 @@ def _values(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[_Sized]
 
 def _rules(spec: Mapping[str, Any]) -> Iterator[_Sized]:
     for key in _RULES:
-        yield f"spec.{key}", _count(spec.get(key))
+        yield f"spec.{key}", _count(spec.get(key), lists_of_texts=False)
 
 
 def _texts(spec: Mapping[str, Any]) -> Iterator[_Sized]:
@@ -105,12 +105,14 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield where, mapping(container, where)
 
 
-def _count(value: Any) -> int:
+def _count(value: Any, *, lists_of_texts: bool = True) -> int:
     """How many values `value` holds, itself included. Of more than `MOST_VALUES` it is not all of them."""
     count, rest = 1, [value]
     while rest:
         each = rest.pop()
         inner = each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else ()
+        if not lists_of_texts and isinstance(each, list) and all(isinstance(text, str) for text in each):
+            continue
         count += len(inner)
         if count > MOST_VALUES:
             break

@@ -37,8 +37,13 @@ def texts(count: int) -> list[Json]:
 
 
 def host_names(count: int) -> Json:
-    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"n{each}" for each in range(count)]}
+    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["t4", *(f"n{each}" for each in range(count))]}
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}}
+
+
+def conditions(count: int) -> Json:
+    """Affinity to nodes with so many conditions: `count + 6` values."""
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{}] * count}]}}}
 
 
 @pytest.fixture
@@ -66,15 +71,15 @@ TOO_LARGE = [
         id="annotations",
     ),
     pytest.param(
-        a_pod_of(affinity=host_names(MOST_RULES)),
+        a_pod_of(affinity=conditions(MOST_RULES)),
         "spec.affinity",
-        f"{MOST_RULES + 10} values of scheduling rules",
-        id="nodes-by-name",
+        f"{MOST_RULES + 6} values of scheduling rules",
+        id="conditions",
     ),
     pytest.param(
-        a_pod_of(affinity=host_names(MOST_RULES // 2), tolerations=[{}] * (MOST_RULES // 2)),
+        a_pod_of(affinity=conditions(MOST_RULES // 2), tolerations=[{}] * (MOST_RULES // 2)),
         "spec.affinity",
-        f"{MOST_RULES // 2 + 10} values of scheduling rules",
+        f"{MOST_RULES // 2 + 6} values of scheduling rules",
         id="rules-together",
     ),
     pytest.param(
@@ -121,6 +126,7 @@ def test_the_refusal_says_what_is_too_much(pod: Json, field: str, value: str) ->
 JUST_RIGHT = [
     pytest.param(a_pod_of({"args": ["a"] * (MOST_VALUES - 10)}), id="words"),
     pytest.param(a_pod_of(tolerations=[{}] * (MOST_RULES - 10)), id="rules"),
+    pytest.param(a_pod_of(affinity=host_names(5000)), id="thousands-of-nodes-by-name"),
     pytest.param(a_pod_of({"env": texts(MOST_TEXT // LONGEST_TEXT)}), id="scripts"),
     pytest.param(a_pod_of({"env": [{"name": "X", "value": "x" * (MOST_BYTES - 1000)}]}), id="one-long-text"),
     pytest.param(a_pod_of(metadata={"managedFields": [{}] * MANY}), id="managed-fields"),
