@@ -37,7 +37,8 @@ def texts(count: int) -> list[Json]:
 
 
 def host_names(count: int) -> Json:
-    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["t4", *(f"n{each}" for each in range(count))]}
+    hosts = ["t4", *(f"n{each}" for each in range(count))]
+    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": hosts}
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}}
 
 
