@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from controller.certificates import Certificates
 from controller.control_recorder import ControlRecorder
 from controller.events import Events
-from controller.picture_metrics import card_families, waiting_families
+from controller.picture_metrics import CardMetrics, waiting_families
 from controller.reconcilers import Surroundings, reconcilers, utc_now
 from controller.reports import Reports
 from shared.kube.client import KubeClient
@@ -81,12 +81,14 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
         def checks() -> Iterator[Check]:
             yield from watch_checks(followed, time.monotonic())
 
+        card_metrics = CardMetrics(cluster)
+
         def at_scrape() -> Iterator[Family]:
             yield from watch_families(followed, time.monotonic())
             yield family(metrics.LEADER, [({}, elector.is_leader)])
             if not elector.is_leader:
                 return
-            yield from card_families(cluster)
+            yield from card_metrics.families()
             yield from waiting_families(reports.all())
             if certificates.expiry is not None:
                 yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificates.expiry.timestamp())])

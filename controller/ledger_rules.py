@@ -57,8 +57,10 @@ def review_ledger(
     An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is `gone` is dropped at once, unless
     it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`. A pod that carries an id and has
     no entry gets one back, and its seat again if that is kept; of two pods with one id the older keeps it. An entry
-    stands for no pod of another namespace: there its id is a copy. An entry is preempting until its pod is bound, and
-    of what it waits for nothing is kept. Updates `seen`.
+    stands for no pod of another namespace: there its id is a copy. It names the pod's present owner: a pod may be left
+    behind by one and adopted by another. An entry is preempting until its pod is bound and
+    those are gone that held what it has, which a controller that has just begun cannot tell from entries whose pods
+    are yet to come; of what it waits for nothing is kept. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
     claimed = set().union(*(_held(entry) for entry in ledger.values() if entry.mark is Mark.PREEMPTING))
@@ -68,12 +70,8 @@ def review_ledger(
     vacant: list[str] = []
     waits: list[float] = []
     for reservation, entry in ledger.items():
-        pod = carriers.get(reservation)
-        if pod is not None:
+        if reservation in carriers:
             seen.first_seen.pop(reservation, None)
-            mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not pod.bound else Mark.NONE
-            if (entry.shares, entry.units, entry.mark) != (pod.shares, pod.units, mark):
-                changes[reservation] = replace(entry_of(pod), mark=mark)
         elif entry.mark is Mark.KEPT:
             left_s = seen.first_seen.setdefault(reservation, now) + kept_s - now
             if left_s <= 0 or not claimed.isdisjoint(_held(entry)):
@@ -91,9 +89,18 @@ def review_ledger(
                 overdue.append(reservation)
             else:
                 waits.append(left_s)
+    podless = [entry for each, entry in ledger.items() if each not in carriers and each not in changes]
+    unsettled = set().union(*map(_held, podless))
     for reservation, pod in carriers.items():
         if reservation not in ledger:
             changes[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
+            continue
+        entry = ledger[reservation]
+        settled = pod.bound and unsettled.isdisjoint(_held(entry))
+        mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not settled else Mark.NONE
+        true = replace(entry_of(pod), mark=mark)
+        if _says(entry) != _says(true):
+            changes[reservation] = true
     forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
     return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant))
 
@@ -115,6 +122,11 @@ def _mark_anew(pod: PodFacts, pods: Mapping[str, PodFacts]) -> Mark:
     """The mark of an entry that was lost: that of a pod which may have been placed where others have to leave first."""
     over_others = not pod.bound and any(other.bound and other.priority < pod.priority for other in pods.values())
     return Mark.PREEMPTING if over_others else Mark.NONE
+
+
+def _says(entry: Entry) -> tuple[object, ...]:
+    """What an entry says of its pod for as long as that exists."""
+    return entry.owner_hash, entry.shares, entry.units, entry.mark
 
 
 def _held(entry: Entry) -> set[str | int]:

@@ -99,6 +99,8 @@ class Placements:
                 self._queue.add((report.namespace, report.workload))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._arrivals.run(self._assign, workers=_WORKERS))
+                # A status shows the first of many pods only: until the others are found it would say too few.
+                await self._arrivals.idle()
                 group.create_task(self._queue.run(self.reconcile, workers=_WORKERS))
         finally:
             for end in ends:
@@ -180,7 +182,7 @@ class Placements:
         pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
         owner = await self._owners.read(namespace, top)
-        gone = owner is None and await self._owners.is_gone(namespace, top)
+        gone = not top.uid or (owner is None and await self._owners.is_gone(namespace, top))
         refusals = ours.refusals if ours is not None and not gone else {}
         now = self._now()
         standing = {

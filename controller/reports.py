@@ -73,11 +73,21 @@ class Reports:
 
 def _report(raw: Mapping[str, Any]) -> Report:
     metadata = raw["metadata"]
-    owner = metadata["ownerReferences"][0]
     return Report(
         namespace=metadata["namespace"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
-        workload=OwnerRef(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]),
+        workload=_workload(metadata),
         status=raw.get("status") or {},
     )
+
+
+def _workload(metadata: Mapping[str, Any]) -> OwnerRef:
+    """The owner; one without a uid where there is none, as when a workload is deleted and what it owns left behind.
+
+    That one has the object's name too, by which a later workload of that name finds what is in its place.
+    """
+    for owner in metadata.get("ownerReferences") or ():
+        return OwnerRef(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
+    kind, _, name = metadata["name"].partition("-")
+    return OwnerRef("", kind, name, "")

@@ -88,6 +88,7 @@ class Waker:
         self._recorder = recorder or ControlRecorder()
         self._preemption = preemption
         self._due = asyncio.Event()
+        self._again: asyncio.TimerHandle | None = None
         self._pauses: dict[str, _Pause] = {}
 
     async def run(self) -> None:
@@ -107,6 +108,7 @@ class Waker:
         finally:
             for end in ends:
                 end()
+            self._cancel_again()
 
     async def walk(self) -> None:
         """Looks at every waiting owner now, the first in rank first, and wakes those who would fit."""
@@ -130,7 +132,7 @@ class Waker:
                     woken += await self._wake(one, pods[one.owner.uid])
             except ApiError as error:
                 log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
-                asyncio.get_running_loop().call_later(_FIRST_PAUSE_S, self._due.set)
+                self._walk_again_in(_FIRST_PAUSE_S)
             except Exception:
                 log.exception("waiting owner passed over", namespace=one.namespace, owner=one.owner.name)
 
@@ -172,6 +174,18 @@ class Waker:
             if pod.owner is not None and pod.owner.uid in owners and not pod.terminating
         )
 
+    def _walk_again_in(self, seconds: float) -> None:
+        """Makes a walk due after so long. One timer is enough, for the earliest: each walk asks anew for the others."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._again is None or not loop.time() < self._again.when() <= at:
+            self._cancel_again()
+            self._again = loop.call_at(at, self._due.set)
+
+    def _cancel_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+
     async def _wake(self, one: _Waiting, pods: int) -> bool:
         """Touches an owner, unless that was done a moment ago; whether it was touched."""
         now = time.monotonic()
@@ -179,7 +193,7 @@ class Waker:
         if pause is not None and pods > pause.pods:
             pause = None
         if pause is not None and now < pause.until:
-            asyncio.get_running_loop().call_later(pause.until - now, self._due.set)
+            self._walk_again_in(pause.until - now)
             return False
         length_s = _FIRST_PAUSE_S if pause is None else min(2 * pause.length_s, _LONGEST_PAUSE_S)
         self._pauses[one.owner.uid] = _Pause(now + length_s, length_s, pods)

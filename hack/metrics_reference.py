@@ -19,10 +19,10 @@ alert. Where a Prometheus goes by annotations, set `podAnnotations`: `prometheus
 `prometheus.io/port: "8081"`.
 
 The number of series is bounded: label values come from short lists and from the inventory (nodes and their cards),
-never from pods, namespaces or owners. Cards (five series each) and waiting owners are told by the leading controller
-alone, so no sum counts them twice. The metrics of Python's client library (`process_*`, `python_gc_*`) are there too.
-The port shows the names of nodes to whoever reaches it, and no more; `networkPolicy.enabled` leaves it open for probes
-and scrapes.
+never from pods, namespaces or owners. Cards (three series each, and one more for GB that are kept or preempting) and
+waiting owners are told by the leading controller alone, so no sum counts them twice. The metrics of Python's client
+library (`process_*`, `python_gc_*`) are there too. The port shows the names of nodes to whoever reaches it, and no
+more; `networkPolicy.enabled` leaves it open for probes and scrapes.
 
 This page is made by `python -m hack.metrics_reference` from `shared/obs/metrics.py`.
 """

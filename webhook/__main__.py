@@ -42,8 +42,8 @@ log = get_logger(__name__)
 _LINGER_S: Final = 5.0
 """How long to go on serving once unready: until every API server has been told of it."""
 
-Serve: TypeAlias = Callable[[Handlers, ServingCertificate, asyncio.Event], Awaitable[None]]
-"""Answers reviews with the handlers, under the certificate, until the event."""
+Serve: TypeAlias = Callable[[Handlers, Connections, ServingCertificate, asyncio.Event], Awaitable[None]]
+"""Answers reviews with the handlers, on the connections, under the certificate, until the event."""
 
 
 def main() -> int:
@@ -81,6 +81,7 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
             preemption=common.preemption,
         )
         handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
+        connections = Connections()
         certificate = ServingCertificate(client, common.namespace, common.tls_secret)
 
         lag = LoopLag()
@@ -93,6 +94,8 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
 
         def at_scrape() -> Iterator[Family]:
             yield from watch_families(followed, time.monotonic())
+            yield family(metrics.CONNECTIONS, [({}, len(connections))])
+            yield family(metrics.CONNECTIONS_TURNED_AWAY, [({}, connections.turned_away)])
             if certificate.expiry is not None:
                 yield family(metrics.CERTIFICATE_EXPIRY, [({}, certificate.expiry.timestamp())])
 
@@ -102,17 +105,21 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
         async with serve_health("webhook", common.health_host, common.health_port, checks, registry):
             background = [group.create_task(work.run()) for work in (watches, certificate, refusals, lag)]
             if await _before(stop, certificate.loaded.wait(), watches.synced()):
-                await serve(handlers, certificate, stop)
+                await serve(handlers, connections, certificate, stop)
             for task in background:
                 task.cancel()
 
 
 async def _serve_reviews(
-    settings: WebhookSettings, handlers: Handlers, certificate: ServingCertificate, stop: asyncio.Event
+    settings: WebhookSettings,
+    handlers: Handlers,
+    connections: Connections,
+    certificate: ServingCertificate,
+    stop: asyncio.Event,
 ) -> None:
     keep_what_is_there()
     listen = handlers.app(), settings.listen_host, settings.listen_port, certificate.context
-    async with Connections().serving(*listen, shutdown_s=_LINGER_S):
+    async with connections.serving(*listen, shutdown_s=_LINGER_S):
         log.info("serving", port=settings.listen_port)
         await stop.wait()
         handlers.closing = True

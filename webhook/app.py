@@ -12,6 +12,7 @@ from shared.api import names
 from shared.core.refusal import Invalid
 from shared.kube.cluster import Cluster
 from shared.obs.logs import Field, get_logger
+from webhook.connections import ARRIVED
 from webhook.gate import Gate
 from webhook.mutate import Mutator
 from webhook.outcome import OVERLOADED, Admitted, Cause, Outcome, Refused, Unrecorded
@@ -91,7 +92,9 @@ class Handlers:
         return response
 
     async def _answer_review(self, http: web.Request, webhook: str, decide: _Decide, gate: Gate) -> web.Response:
-        deadline = asyncio.get_running_loop().time() + _PART_OF_TIMEOUT * _timeout_s(http)
+        # Its client has waited since then at least; under load that is long before the request comes here.
+        arrived = http.get(ARRIVED, asyncio.get_running_loop().time())
+        deadline = arrived + _PART_OF_TIMEOUT * _timeout_s(http)
         if http.content_type != "application/json":
             return self._respond(_bad(415, f"content type {http.content_type!r}: send application/json"))
         if "Content-Encoding" in http.headers:

@@ -16,6 +16,9 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+ARRIVED: Final = web.RequestKey("arrived", float)
+"""When the first byte of a request arrived, in the loop's time."""
+
 _BACKLOG: Final = 256
 _STEPS: Final = 5
 
@@ -109,6 +112,7 @@ class Connections:
         if connection is None:
             return await handler(request)
         connection.began()
+        request[ARRIVED] = connection.arrived
         try:
             return await handler(request)
         finally:
@@ -118,7 +122,8 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """Passes everything on to aiohttp's `handler`, and ends the connection when a header takes too long.
 
-    `busy` while a request is handled, which has a deadline of its own; `since` is when the last one ended.
+    `busy` while a request is handled, which has a deadline of its own; `since` is when the last one ended, `arrived`
+    when the first byte behind it came.
     """
 
     def __init__(self, all_of_them: Connections, handler: web.RequestHandler) -> None:
@@ -126,7 +131,7 @@ class _Connection(asyncio.Protocol):
         self.busy = False
         self.served = False
         self._loop = asyncio.get_running_loop()
-        self.since = self._loop.time()
+        self.since = self.arrived = self._loop.time()
         self._all = all_of_them
         self._transport: asyncio.Transport | None = None
         self._header: asyncio.TimerHandle | None = None
@@ -138,6 +143,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.busy and self._header is None:
+            self.arrived = self._loop.time()
             self._wait_for_header(_STEPS)
         self.handler.data_received(data)
 
@@ -162,7 +168,8 @@ class _Connection(asyncio.Protocol):
 
     def ended(self) -> None:
         """The request has an answer."""
-        self.busy, self.served, self.since = False, True, self._loop.time()
+        self.busy, self.served = False, True
+        self.since = self.arrived = self._loop.time()
 
     def abort(self) -> None:
         """Ends the connection without a word."""

@@ -50,6 +50,7 @@ from webhook.marks import (
 from webhook.notices import announced, notices
 from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
+from webhook.pod_size import passes_unread
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
 from webhook.seats import Seats
@@ -100,6 +101,8 @@ class Mutator:
             return Unrecorded.of(error)
 
     async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
+        if passes_unread(pod):
+            return Admitted()
         patch = PodPatch(pod)
         if is_marked(pod):
             read_containers(pod)  # both refuse what is no pod before it is taken apart

@@ -34,6 +34,7 @@ from webhook.marks import (
 )
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 from webhook.placed_record import read_record
+from webhook.pod_size import passes_unread
 from webhook.review import Request
 
 _LABEL = f"metadata.labels[{names.RESERVATION}]"
@@ -58,6 +59,8 @@ class Validator:
             return Unrecorded.of(error)
 
     async def _review(self, request: Request, pod: Mapping[str, Any]) -> Admitted:
+        if passes_unread(pod):
+            return Admitted()
         booked = booked_shares(pod)
         if not is_marked(pod):
             _refuse_unplaced(pod)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api import names
+from shared.core.containers import mapping, sequence, text
 
 _ANNOTATION_PREFIXES = (names.PREFIX, names.NVIDIA_PREFIX, names.KAI_MEMORY, names.KAI_FRACTION)
 _RESOURCE_PREFIXES = (names.PREFIX, names.NVIDIA_PREFIX, names.AMD_PREFIX, names.INTEL_GPU_PREFIX)
@@ -19,31 +20,34 @@ def names_a_gpu(pod: Mapping[str, Any]) -> bool:
     """Whether `pod` says a word that concerns GPUs, ours or another system's.
 
     True does not mean that it asks for memory: foreign keys that begin like words we know are let through to be
-    ignored, so that misspelt words can be told from them.
+    ignored, so that misspelt words can be told from them. Raises `InvalidRequest` on a shape no pod has.
     """
-    metadata = pod.get("metadata") or {}
-    spec = pod.get("spec") or {}
+    metadata, spec = mapping(pod.get("metadata"), "metadata"), mapping(pod.get("spec"), "spec")
+    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     return (
-        any(key.startswith(_ANNOTATION_PREFIXES) for key in metadata.get("annotations") or {})
-        or any(key.startswith(names.PREFIX) for key in metadata.get("labels") or {})
+        any(key.startswith(_ANNOTATION_PREFIXES) for key in annotations)
+        or any(key.startswith(names.PREFIX) for key in mapping(metadata.get("labels"), "metadata.labels"))
         or any(
-            _container_names_a_gpu(container)
+            _container_names_a_gpu(mapping(container, f"spec.{kind}"), f"spec.{kind}")
             for kind in ("containers", "initContainers")
-            for container in spec.get(kind) or ()
+            for container in sequence(spec.get(kind), f"spec.{kind}")
         )
     )
 
 
-def _container_names_a_gpu(container: Mapping[str, Any]) -> bool:
-    resources = container.get("resources") or {}
+def _container_names_a_gpu(container: Mapping[str, Any], where: str) -> bool:
+    resources = mapping(container.get("resources"), f"{where}.resources")
     return any(
         resource.startswith(_RESOURCE_PREFIXES)
         for kind in ("limits", "requests")
-        for resource in resources.get(kind) or {}
-    ) or any(_shows_devices(variable) for variable in container.get("env") or ())
+        for resource in mapping(resources.get(kind), f"{where}.resources.{kind}")
+    ) or any(_shows_devices(mapping(variable, f"{where}.env")) for variable in sequence(container.get("env"), where))
 
 
 def _shows_devices(variable: Mapping[str, Any]) -> bool:
     if variable.get("name") != names.NVIDIA_VISIBLE_DEVICES:
         return False
-    return variable.get("valueFrom") is not None or (variable.get("value") or "") not in names.NO_DEVICES
+    return (
+        variable.get("valueFrom") is not None
+        or text(variable.get("value"), names.NVIDIA_VISIBLE_DEVICES) not in names.NO_DEVICES
+    )

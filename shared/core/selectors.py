@@ -6,8 +6,8 @@ The readers take what the API server stores, or what `read_constraints` has chec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +26,7 @@ class Operator(StrEnum):
 
 
 _IN = Operator.IN
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,20 @@ class Requirement:
     key: str
     operator: str
     values: tuple[str, ...] = ()
+    _options: Collection[str] = field(init=False, repr=False, compare=False)
+    """The values, where there are many in a form in which looking one up takes no longer for that."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_options", self.values if len(self.values) <= _FEW else frozenset(self.values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether `labels` meet it. An operator that Kubernetes does not know is never met."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
-                return value in self.values
+                return value in self._options
             case Operator.NOT_IN:
-                return value not in self.values
+                return value not in self._options
             case Operator.EXISTS:
                 return value is not None
             case Operator.DOES_NOT_EXIST:
@@ -69,7 +75,7 @@ class LabelSelector:
         # Asked for every pod of a cluster: equality, the usual condition, is compared in place.
         for requirement in self.requirements:
             if requirement.operator == _IN:
-                if labels.get(requirement.key) not in requirement.values:
+                if labels.get(requirement.key) not in requirement._options:  # noqa: SLF001 - a part of this class
                     return False
             elif not requirement.matches(labels):
                 return False

@@ -76,11 +76,14 @@ def _contradiction(unit: UnitAsk, other: str) -> InvalidRequest:
 
 
 def _asks(container: Container) -> Iterator[UnitAsk]:
-    engine = read_engine(container)
+    asked = [
+        resource
+        for resource in sorted(container.limits.keys() | container.requests.keys())
+        if resource == names.NVIDIA_GPU_SHARED or resource.startswith(names.NVIDIA_MIG_PREFIX)
+    ]
+    engine = read_engine(container) if asked else None
     cards = (cards_on_this_pod(engine) if engine else None) or 1
-    for resource in sorted(container.limits.keys() | container.requests.keys()):
-        if resource != names.NVIDIA_GPU_SHARED and not resource.startswith(names.NVIDIA_MIG_PREFIX):
-            continue
+    for resource in asked:
         limit, request = container.limits.get(resource), container.requests.get(resource)
         field = container.field(resource)
         if limit is None:

@@ -96,6 +96,11 @@ class WorkQueue(Generic[K]):
         if key in self._again:
             self._again.remove(key)
             self.add(key)
+        self._ready.task_done()
+
+    async def idle(self) -> None:
+        """Returns once no key waits for a worker or is with one. Those to be looked at later do not count."""
+        await self._ready.join()
 
     async def run(self, worker: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
         """Feeds keys to `worker`, `workers` at a time, until cancelled; a key that fails is retried."""

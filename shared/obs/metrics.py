@@ -117,6 +117,13 @@ REVIEWS_IN_FLIGHT: Final = Definition(
 HTTP_ERRORS: Final = Definition(
     "placement_http_errors_total", _counter, Of.WEBHOOK, "Requests that were no review, by HTTP status", ("status",)
 )
+CONNECTIONS: Final = Definition("placement_connections", _gauge, Of.WEBHOOK, "Connections that are open")
+CONNECTIONS_TURNED_AWAY: Final = Definition(
+    "placement_connections_turned_away_total",
+    _counter,
+    Of.WEBHOOK,
+    "Connections that were ended because there were too many, none of them with a review under way",
+)
 
 LEDGER_WRITES: Final = Definition(
     "placement_ledger_writes_total",
@@ -210,14 +217,15 @@ CARD_KEPT: Final = Definition(
     "placement_card_kept_gb",
     _gauge,
     Of.LEADER,
-    "Of the reserved GB, those kept for a workload whose pod has just gone",
+    "Of the reserved GB, those kept for a workload whose pod has just gone; absent while there are none",
     ("node", "card"),
 )
 CARD_PREEMPTING: Final = Definition(
     "placement_card_preempting_gb",
     _gauge,
     Of.LEADER,
-    "Of the reserved GB, those of pods that wait until others have left; only they may stand above the budget",
+    "Of the reserved GB, those of pods that wait until others have left; only they may stand above the budget. "
+    "Absent while there are none",
     ("node", "card"),
 )
 CARD_FREE: Final = Definition(
@@ -280,8 +288,18 @@ def histogram(of: Definition) -> Histogram:
 
 def family(of: Definition, values: Iterable[Value]) -> Family:
     """A metric as it is at this moment, worked out because somebody asks."""
+    return family_of(of, [sample(of, value) for value in values])
+
+
+def sample(of: Definition, value: Value) -> Sample:
+    """One sample, for those who keep it from one scrape to the next."""
+    return Sample(of.name, *value)
+
+
+def family_of(of: Definition, samples: list[Sample]) -> Family:
+    """A metric of samples that are there already."""
     built = Metric(of.name.removesuffix("_total"), of.help, of.kind)
-    built.samples = [Sample(of.name, labels, value) for labels, value in values]
+    built.samples = samples
     return built
 
 

@@ -20,6 +20,7 @@ from tests.cases.chart import Chart
 from tests.fakes.inprocess import InProcessSession, Network, in_process_client
 from webhook.__main__ import run_webhook
 from webhook.app import Handlers
+from webhook.connections import Connections
 from webhook.serving import ServingCertificate
 
 _READY_S: Final = 30.0
@@ -55,7 +56,9 @@ class Webhook:
 
         self.process = _start(network, run)
 
-    async def _serve(self, handlers: Handlers, certificate: ServingCertificate, stop: asyncio.Event) -> None:
+    async def _serve(
+        self, handlers: Handlers, _connections: Connections, certificate: ServingCertificate, stop: asyncio.Event
+    ) -> None:
         runner = web.AppRunner(handlers.app(), access_log=None)
         await runner.setup()
         self.server, self.certificate = runner.server, certificate

@@ -54,6 +54,16 @@ def is_watch(request: web.Request) -> bool:
     return request.query.get("watch") == "true"
 
 
+def delay(seconds: float) -> Act:
+    """The right answer, late."""
+
+    async def act(request: web.Request, proceed: Proceed) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return await proceed(request)
+
+    return act
+
+
 def status(code: int) -> Act:
     """An answer with a Kubernetes Status of this code. The API server never hears of the request."""
     headers = {"Content-Type": "application/json"}

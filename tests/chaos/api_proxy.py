@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +49,8 @@ class ApiProxy:
     def __init__(self, name: str, server: str, tls: Tls, schedule: Schedule) -> None:
         self.name = name
         self.rules: list[RequestRule] = []
+        self.listeners: list[Callable[[str, str], None]] = []
+        """Who is told method and path of each request that is forwarded. May be changed as `rules` may."""
         self.schedule = schedule
         self.port = 0
         self._server = server
@@ -124,6 +126,8 @@ class ApiProxy:
             return web.Response()
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
+        for listener in tuple(self.listeners):
+            listener(request.method, request.path)
         body = await request.read()
         if not (self._hold is not None and self._hold.answers_only):
             await self._passed(request)

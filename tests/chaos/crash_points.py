@@ -32,6 +32,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final, Generic, TypeVar, cast
@@ -52,6 +53,7 @@ class Side(StrEnum):
     AFTER = "after"
 
 
+@cache
 def every_point() -> tuple[str, ...]:
     """The names of all crash points of the product, in the order of its source."""
     files = sorted(path for package in _PACKAGES for path in (ROOT / package).rglob("*.py") if _waits(path))

@@ -6,7 +6,10 @@ async function that takes a `Stage`, and put it into `SCENES`:
 1. what there is: `stage.node`, `stage.owner`, `stage.put`;
 2. `await stage.start()`, or nothing if the start itself is the scene;
 3. `stage.arm()`: from here on processes die;
-4. what clients do: `stage.decided` (a person's create), `stage.keep` (an owner's), `stage.delete`, `stage.change`.
+4. what others do: `stage.decided` (a person's create), `stage.keep` (an owner's), `stage.bind` (the scheduler's),
+   `stage.report` (the kubelet's), `stage.delete`, `stage.change`.
+
+`crash_props.py` has what scenes share, `crash_fates.py` those of what befalls pods that were placed.
 
 It is played once as it is and then again for each point that it is the first to reach, with that process dying there.
 Each time the ledgers have to agree with the pods afterwards, no card may have been promised twice at any moment, and
@@ -17,90 +20,37 @@ relies on the first try. What nobody can reach in one process stands in `ELSEWHE
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from shared.api import names
 from shared.kube import paths
-from tests.builders import PodBuilder, a_pod
-from tests.chaos.crash_stage import NAMESPACE, Answer, Stage
+from tests.chaos.crash_fates import FATES
+from tests.chaos.crash_props import agent_restarts, chat, deployment, fails, on_card, once, replica_set, touched
+from tests.chaos.crash_stage import NAMESPACE, Answer, Scene, Stage
 from tests.fakes.api import ApiRequest
 from tests.fakes.objects import Json, RefusalError
 from tests.unit.units import GPU, managed_node
 
-Scene = Callable[[Stage], Awaitable[None]]
-
 ELSEWHERE: Final = {
     "webhook/__main__.py:_serve:": "opens the connection that this suite replaces; only a start is lost",
     "webhook/__main__.py:_serve_reviews:": "TLS on a socket; the suite calls the handlers as the server does",
+    "webhook/connections.py:": "as above",
     "controller/__main__.py:_control:": "opens the connection that this suite replaces; only a start is lost",
     "shared/kube/credentials.py:": "reads the kubeconfig file, before anything else is done",
     "shared/kube/client.py:KubeClient.connect:": "as above",
+    "shared/obs/health.py:serve_health.metrics:": "answers a scrape on a socket, in a thread; it changes nothing",
     "shared/obs/process.py:": "signals and the event loop of a real process",
     "shared/kube/client.py:KubeClient.json_patch:": "no program calls it",
 }
 """The beginnings of the names of points that no scene can reach, and why not."""
 
+LONGEST_ANSWER: Final = 2**20
+"""So many bytes of an answer are read while scenes are played."""
+
 _LEASE: Final = paths.leases("placement-system", "placement-operator-controller")
 _SECRETS: Final = paths.secrets("placement-system")
 _UNAVAILABLE: Final = (503, "ServiceUnavailable", "etcd has no leader")
-
-
-def chat(gb: int = 6, owner: Json | None = None) -> PodBuilder:
-    """A model pod that asks for `gb` GB, of an owner if there is one."""
-    pod = a_pod("chat").annotated(names.VRAM, str(gb)).unstored()
-    if owner is not None:
-        pod.owned_by(owner["kind"], owner["name"], owner["uid"], owner["apiVersion"])
-    return pod
-
-
-def once(method: str, path: str, act: Callable[[], object], *, number: int = 1) -> Callable[[ApiRequest], None]:
-    """A disturbance: does `act` at the `number`th request to what begins with `path`."""
-    seen = 0
-
-    def disturb(request: ApiRequest) -> None:
-        nonlocal seen
-        if request.method == method and request.path.startswith(path):
-            seen += 1
-            if seen == number:
-                act()
-
-    return disturb
-
-
-def fails(code: int, reason: str, message: str) -> Callable[[], None]:
-    """An act by which a request is refused."""
-
-    def refuse() -> None:
-        raise RefusalError(code, reason, message)
-
-    return refuse
-
-
-def touched(stage: Stage, path: str) -> Callable[[], None]:
-    """An act by which somebody else changes the object at a path, so that a write based on it conflicts."""
-
-    def touch() -> None:
-        stage.change(path, {"metadata": {"annotations": {"touched": str(stage.objects.version)}}})
-
-    return touch
-
-
-def agent_restarts(stage: Stage, name: str, *gbs: int) -> Callable[[], None]:
-    """An act by which a `GPUNode` goes; its agent makes another one a second later."""
-
-    def remove() -> None:
-        stage.delete(paths.gpu_nodes(name))
-        asyncio.get_running_loop().call_later(1.0, lambda: stage.node(name, *gbs))
-
-    return remove
-
-
-def deployment(stage: Stage, replicas: int = 1, name: str = "chat") -> Json:
-    """A Deployment with its ReplicaSet; the reference to the latter."""
-    template = {"metadata": {"annotations": {names.VRAM: "6"}}, "spec": {"containers": [{"name": "main"}]}}
-    top = stage.owner("Deployment", name, replicas=replicas, template=template)
-    return stage.owner("ReplicaSet", f"{name}-1", top, replicas=replicas, template=template)
 
 
 # Start, end and lead.
@@ -109,12 +59,26 @@ def deployment(stage: Stage, replicas: int = 1, name: str = "chat") -> Json:
 async def starts(stage: Stage) -> None:
     """With an entry of a lost create and a pod that nobody recorded."""
     stage.node("n1", 16)
-    stage.run({**chat(4).labelled().raw(), "spec": _on_card("n1", 4)})
-    stage.change(paths.pods(NAMESPACE) + "/chat", {"metadata": {"labels": {names.RESERVATION: "podwithout"}}})
+    unrecorded = chat(4).label(names.RESERVATION, "podwithout").raw()
+    stage.put(paths.pods(NAMESPACE), {**unrecorded, "spec": on_card("n1", 4)})
+    stage.bind("chat")
     entry = f"{NAMESPACE}/00000000;1790000000;0:5"
     stage.change(paths.gpu_nodes("n1") + "/status", {"status": {"reservations": {"lostcreate": entry}}})
     stage.arm()
     await stage.start()
+
+
+async def stopped_before_it_served(stage: Stage) -> None:
+    """A webhook without a certificate."""
+    stage.node("n1", 16)
+    stage.arm()
+    stage.start_process("webhook-a")
+    await asyncio.sleep(2.0)
+    stage.stop("webhook-a")
+    await asyncio.sleep(0.5)
+    for process in ("controller-a", "webhook-b"):
+        stage.start_process(process)
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
 
 
 async def another_made_the_secret(stage: Stage) -> None:
@@ -173,6 +137,18 @@ async def large_collections(stage: Stage) -> None:
     await stage.start()
     for number in range(501):
         stage.change(f"/api/v1/namespaces/n-{number}", {"metadata": {"labels": {"a": "b"}}})
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
+async def large_objects(stage: Stage) -> None:
+    """So large that a page of them is too much for one answer."""
+    stage.node("n1", 16)
+    text = "x" * (LONGEST_ANSWER // 30)
+    for number in range(40):
+        metadata = {"name": f"n-{number}", "annotations": {"text": text}}
+        stage.put("/api/v1/namespaces", {"kind": "Namespace", "metadata": metadata})
+    stage.arm()
+    await stage.start()
     assert await stage.decided(chat(), "chat") is Answer.PLACED
 
 
@@ -251,14 +227,14 @@ async def gpu_node_goes_under_a_create(stage: Stage) -> None:
     await stage.start()
     stage.disturb("webhook-a", once("PATCH", paths.gpu_nodes("n1"), agent_restarts(stage, "n1", 16)))
     stage.arm()
-    owner = deployment(stage)
+    owner = replica_set(stage, deployment(stage))
     stage.keep(chat(owner=owner), "chat-1")
     await stage.until(lambda: stage.pod("chat-1"))
 
 
 async def tried_again_on_the_same_node(stage: Stage) -> None:
     stage.node("n1", 16)
-    owner = deployment(stage)
+    owner = replica_set(stage, deployment(stage))
     await stage.start()
     stage.arm()
     await stage.create(chat(owner=owner), "chat-1", refused_later=True)
@@ -268,7 +244,7 @@ async def tried_again_on_the_same_node(stage: Stage) -> None:
 
 async def tried_again_on_another_node(stage: Stage) -> None:
     stage.node("n1", 8)
-    owner = deployment(stage)
+    owner = replica_set(stage, deployment(stage))
     await stage.start()
     stage.arm()
     await stage.create(chat(owner=owner), "chat-1", refused_later=True)
@@ -285,7 +261,7 @@ async def refused_and_woken(stage: Stage) -> None:
     stage.node("n1", 8)
     await stage.start()
     assert await stage.decided(chat(), "holder") is Answer.PLACED
-    owner = deployment(stage, 2)
+    owner = replica_set(stage, deployment(stage, 2), 2)
     stage.arm()
     for name in ("chat-1", "chat-2"):
         stage.keep(chat(owner=owner), name)
@@ -299,7 +275,7 @@ async def refused_and_woken(stage: Stage) -> None:
 async def events_expire(stage: Stage) -> None:
     stage.node("n1", 4)
     await stage.start()
-    owner = deployment(stage)
+    owner = replica_set(stage, deployment(stage))
     events = paths.events(NAMESPACE)
 
     def expire() -> None:
@@ -315,7 +291,7 @@ async def events_expire(stage: Stage) -> None:
 async def refused_owner_goes(stage: Stage) -> None:
     stage.node("n1", 4)
     await stage.start()
-    owner = deployment(stage)
+    owner = replica_set(stage, deployment(stage))
     other = stage.owner("Job", "batch", api="batch/v1", parallelism=1, template={})
     stage.arm()
     stage.keep(chat(owner=owner), "chat-1")
@@ -342,9 +318,8 @@ async def pods_go(stage: Stage) -> None:
     await stage.start()
     for name in ("ends", "goes", "stays"):
         assert await stage.decided(chat(4), name) is Answer.PLACED
-    await asyncio.sleep(1.0)  # until each has its ModelPlacement: one that has ended before gets none
     stage.arm()
-    stage.finish("ends")
+    stage.report("ends", phase="Succeeded")
     stage.delete(paths.pods(NAMESPACE) + "/goes")
 
 
@@ -390,15 +365,6 @@ async def vendor_plugins_come(stage: Stage) -> None:
         stage.put(paths.nodes(), node.raw())
 
 
-def _on_card(node: str, gb: int) -> Json:
-    amounts = {names.card_resource(0): str(gb)}
-    container = {"name": "main", "resources": {"limits": amounts, "requests": amounts}}
-    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    terms = {"nodeSelectorTerms": [pin]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    return {"containers": [container], "affinity": affinity}
-
-
 SCENES: Final[dict[str, Scene]] = {
     scene.__name__: scene
     for scene in (
@@ -421,12 +387,15 @@ SCENES: Final[dict[str, Scene]] = {
         refused_owner_goes,
         events_expire,
         vendor_plugins_come,
+        *FATES,
         starts,
+        stopped_before_it_served,
         another_made_the_secret,
         stopped,
         lead_changes_hands,
         api_server_away,
         large_collections,
+        large_objects,
     )
 }
 """Those with least going on first: a point is tried in the first that reaches it."""

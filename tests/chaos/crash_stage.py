@@ -41,6 +41,7 @@ from tests.fuzz.world import Post
 from tests.unit.admission import gpu_node, store
 from webhook.__main__ import run_webhook
 from webhook.app import Handlers
+from webhook.connections import Connections
 from webhook.serving import ServingCertificate
 
 NAMESPACE: Final = "models"
@@ -53,7 +54,14 @@ _RESTART_S: Final = 1.0
 _MOST_TRIES: Final = 60
 _LOOK_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 10.0
-_ENVIRONMENT: Final = {"PLACEMENT_NAMESPACE": _SYSTEM, "PLACEMENT_HEALTH_HOST": "127.0.0.1"}
+_ENVIRONMENT: Final = {
+    "PLACEMENT_NAMESPACE": _SYSTEM,
+    "PLACEMENT_HEALTH_HOST": "127.0.0.1",
+    "PLACEMENT_PREEMPTION": "enabled",
+    "PLACEMENT_READ_LOGS": "true",
+    "PLACEMENT_STUCK_AFTER_SECONDS": "10",
+}
+_OVER: Final = frozenset({"Succeeded", "Failed"})
 _CONFIGURATIONS: Final = {
     "mutatingwebhookconfigurations": "zz-placement-operator",
     "validatingwebhookconfigurations": "placement-operator",
@@ -178,11 +186,15 @@ class _JudgedStore(ObjectStore):
     def _overbooked(self, raw: Json) -> Iterator[str]:
         status, node = raw.get("status") or {}, raw["metadata"]["name"]
         entries = {key: text for key, text in (status.get("reservations") or {}).items() if text.count(";") >= 2}
-        pods = [pod for pod in self.everything(place_of(paths.pods())) if is_on(pod, node)]
-        alone = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(names.RESERVATION) not in entries]
+        live = (pod for pod in self.everything(place_of(paths.pods())) if pod["status"]["phase"] not in _OVER)
+        pods = [pod for pod in live if is_on(pod, node)]
+        alone = [pod for pod in pods if _reservation(pod) not in entries]
+        bound = {_reservation(pod) for pod in pods if pod["spec"].get("nodeName")}
+        # One for which others have to leave first may stand above the budget until its pod is bound.
+        counted = [text for key, text in entries.items() if not text.endswith(";preempting") or key in bound]
         for card in status.get("cards") or ():
             slot = card["index"]
-            used = sum(gb for text in entries.values() for each, gb in shares_of(text) if each == slot)
+            used = sum(gb for text in counted for each, gb in shares_of(text) if each == slot)
             used += sum(requested_of(pod, slot) for pod in alone)
             if used > card["budgetGB"]:
                 yield f"{used} GB of the {card['budgetGB']} GB of card {slot} of {node} are promised: {entries}"
@@ -191,8 +203,9 @@ class _JudgedStore(ObjectStore):
 class _Door(Api):
     """The API server as one process sees it."""
 
-    def __init__(self, objects: ObjectStore) -> None:
+    def __init__(self, objects: ObjectStore, logs: Mapping[str, str]) -> None:
         super().__init__(objects, bookmark_s=CONVERGED_S)
+        self._logs = logs
         self.disturbances: list[Disturbance] = []
         self.watches = asyncio.Event()
         self.watches.set()
@@ -202,9 +215,12 @@ class _Door(Api):
             await self.watches.wait()
             yield event
 
-    def answer(self, request: ApiRequest) -> tuple[int, Json]:
+    def answer(self, request: ApiRequest) -> tuple[int, Any]:
         for disturb in tuple(self.disturbances):
             disturb(request)
+        place = place_of(request.path)
+        if place.subresource == "log":
+            return 200, self._logs[_named(self.objects.get(place))]
         return super().answer(request)
 
 
@@ -218,6 +234,8 @@ class Stage:
         self._crash = crash
         self._armed = False
         self.objects = _JudgedStore()
+        self.logs: dict[str, str] = {}
+        """What containers have written, by the names of their pods."""
         self.reached: dict[str, Counter[tuple[str, Side]]] = {}
         self.crashed = False
         self._doors: dict[str, _Door] = {}
@@ -286,9 +304,17 @@ class Stage:
         """A stored pod."""
         return self.get(paths.pods(NAMESPACE) + f"/{name}")
 
-    def finish(self, name: str, phase: str = "Succeeded") -> None:
-        """A pod ends, and stays."""
-        self.change(paths.pods(NAMESPACE) + f"/{name}/status", {"status": {"phase": phase}})
+    def report(self, name: str, **status: Any) -> None:
+        """The kubelet or the scheduler tells of a pod."""
+        self.change(paths.pods(NAMESPACE) + f"/{name}/status", {"status": status})
+
+    def bind(self, name: str) -> None:
+        """The scheduler binds a pod to the node that it is pinned to, and it runs there."""
+        path = f"{paths.pods(NAMESPACE)}/{name}"
+        raw = self.objects.get(place_of(path))
+        node = next(each for each in map(_named, self.all(paths.nodes())) if is_on(raw, each))
+        self.change(path, {"spec": {"nodeName": node}})
+        self.report(name, phase="Running")
 
     def reservations(self, node: str) -> dict[str, str]:
         """The ledger of a node."""
@@ -362,14 +388,16 @@ class Stage:
         settings = webhook_settings(_ENVIRONMENT)
         settings = replace(settings, common=replace(settings.common, health_port=0))
 
-        async def serve(handlers: Handlers, _certificate: ServingCertificate, stop: asyncio.Event) -> None:
+        async def serve(
+            handlers: Handlers, _connections: Connections, _certificate: ServingCertificate, stop: asyncio.Event
+        ) -> None:
             process.handlers.set_result(handlers)
             await stop.wait()
 
         return lambda client: run_webhook(settings, client, serve, process.stop)
 
     def _door(self, process: str) -> _Door:
-        return self._doors.setdefault(process, _Door(self.objects))
+        return self._doors.setdefault(process, _Door(self.objects, self.logs))
 
     def _network(self, process: str) -> Network:
         return self._networks.setdefault(process, Network(self._door(process), _TRAVEL_S))
@@ -386,12 +414,13 @@ class Stage:
         reviewed_again: bool = False,
         refused_later: bool = False,
         dry_run: bool = False,
+        bound: bool = True,
     ) -> Answer:
         """Sends a pod through admission once, stores it under `name` and runs it on its node.
 
         `via` is the webhook that is called, or the other one while that is down; `validated_via` is called for the
-        second review and for the final one. `refused_later` means that somebody
-        else refuses it after our webhooks.
+        second review and for the final one. `refused_later` means that somebody else refuses it after our webhooks.
+        One that is not `bound` waits for `bind`.
         """
         raw = with_defaults(pod.raw())
         try:
@@ -410,16 +439,10 @@ class Stage:
         if refused_later:
             return Answer.FAILED
         if not dry_run:
-            self.run(raw)
+            self.put(paths.pods(NAMESPACE), {**raw, "status": {"phase": "Pending"}})
+            if bound:
+                self.bind(name)
         return Answer.PLACED
-
-    def run(self, raw: Json) -> None:
-        """Stores a pod as admission left it, and binds it to the node that it is pinned to."""
-        self.put(paths.pods(NAMESPACE), {**raw, "status": {"phase": "Pending"}})
-        node = next(name for name in map(_named, self.objects.everything(place_of(paths.nodes()))) if is_on(raw, name))
-        path = f"{paths.pods(NAMESPACE)}/{_named(raw)}"
-        self.change(path, {"spec": {"nodeName": node}})
-        self.change(f"{path}/status", {"status": {"phase": "Running"}})
 
     async def decided(self, pod: PodBuilder, name: str, **how: Any) -> Answer:
         """Creates a pod as a person does: again, until it is placed or refused."""
@@ -519,6 +542,11 @@ def _named(raw: Mapping[str, Any]) -> str:
     return str(raw["metadata"]["name"])
 
 
+def _reservation(pod: Json) -> str | None:
+    """The id that a pod carries."""
+    return (pod["metadata"].get("labels") or {}).get(names.RESERVATION)
+
+
 def _collection(place: Place) -> Place:
     return Place(place.prefix, place.plural, place.namespace)
 
@@ -534,3 +562,7 @@ def _gb(pod: Json) -> int:
 def _told(status: Json) -> Json:
     refusals = {key: refusal["reason"] for key, refusal in (status.get("refusals") or {}).items()}
     return {"phase": status.get("phase"), "refusals": refusals, "error": status.get("lastErrorCode")}
+
+
+Scene = Callable[[Stage], Awaitable[None]]
+"""What happens on a stage."""

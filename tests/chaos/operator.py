@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -17,7 +18,7 @@ from tests.chaos.clock import Clock
 from tests.chaos.loop_thread import LoopThread
 from tests.chaos.rules import Schedule
 from tests.chaos.webhook_proxy import WebhookProxy
-from tests.e2e.trouble import change_environment
+from tests.e2e.trouble import change_environment, revive
 
 
 class ChaosOperator(Operator):
@@ -76,6 +77,27 @@ class ChaosOperator(Operator):
             proxy.release()
         for hand in self.clocks.values():
             hand.step(0.0)
+
+    @contextlib.contextmanager
+    def configured(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """Its processes run with these environment variables while the context lasts."""
+        before = {each.name: each.env for each in self.processes}
+        if settings:
+            for process in self.processes:
+                change_environment(process, **settings)
+            self._restart()
+        try:
+            yield
+        finally:
+            if settings:
+                for process in self.processes:
+                    process.env = before[process.name]
+                self._restart()
+
+    def _restart(self) -> None:
+        for process in self.processes:
+            process.kill()
+        revive(*self.processes)
 
     def proxy_of(self, process: Process) -> ApiProxy:
         return self.proxies[process.name]

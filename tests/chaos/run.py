@@ -46,7 +46,11 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
     schedule = stage.operator.schedule
     schedule.injected.clear()
     schedule.began = time.monotonic()
-    with pools(stage) as make_pool, namespaces(stage.api) as make_namespace:
+    with (
+        stage.operator.configured(scenario.settings),
+        pools(stage) as make_pool,
+        namespaces(stage.api) as make_namespace,
+    ):
         scene = Scene(stage, seed, scenario.name, seconds, make_pool, make_namespace)
         checker = Checker(stage.api, lambda: tuple(scene.nodes))
         wrong: list[str] = []

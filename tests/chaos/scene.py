@@ -19,10 +19,11 @@ from tests.chaos.operator import ChaosOperator
 from tests.chaos.rules import stream
 from tests.e2e.conftest import MakeNamespace, MakePool, Pool
 from tests.e2e.creates import Created, Stream, churn
-from tests.e2e.kube import Namespace, deployment, until
+from tests.e2e.kube import Namespace, deployment, find, until
 from tests.e2e.trouble import OwnStage, repeatedly, revive
 
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/placement-operator-controller"
+_PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _CARD_GB = 26
 _GROUPS = 3
 """Deployments that come, grow, shrink and go beside the pods that callers create."""
@@ -99,6 +100,12 @@ class Scene:
         self.tell(sig.name, process.name)
         process.kill(sig)
 
+    def strike(self, process: Process, down_s: float) -> None:
+        """Kills a process and starts it again so many seconds later, without waiting until it is ready."""
+        self.kill(process)
+        time.sleep(down_s)
+        process.start()
+
     def leads(self) -> str:
         """The identity of the leading controller; empty while there is none."""
         return str(self.api.get(_LEASE)["spec"].get("holderIdentity") or "")
@@ -107,6 +114,13 @@ class Scene:
         """The controller that leads, once one does."""
         until("a controller leads", self.leads)
         return next(each for each in self.operator.controllers if identity(each) == self.leads())
+
+    def priority_class(self, name: str, value: int) -> str:
+        """The name of a PriorityClass, which is made where it is missing and stays."""
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        if find(self.api, f"{_PRIORITIES}/{name}") is None:
+            self.api.create(_PRIORITIES, {**body, "value": value})
+        return name
 
     def calm(self) -> None:
         """Ends all faults and starts what was killed."""

@@ -107,11 +107,11 @@ def compare(
         node = raw["metadata"]["name"]
         status = ledgers.get(node, {})
         here = _on(node, later.values())
-        waiting = _waiting_for_victims(status, here)
-        found += _over_capacity(
-            node, [each for each in here if each.reservation not in waiting], raw["status"]["capacity"]
-        )
-        found += _over_budget(node, status, waiting)
+        preempting = {each for each, entry in _entries(status).items() if entry and entry.mark == "preempting"}
+        # An unbound pod that came after its ledger was read may be one that waits for victims.
+        counted = [each for each in here if each.bound or (each in lasting and each.reservation not in preempting)]
+        found += _over_capacity(node, counted, raw["status"]["capacity"])
+        found += _over_budget(node, status, preempting)
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()), now)
     return found
@@ -128,13 +128,6 @@ def entries_of(status: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(entry.claim, sum(entry.shares.values())) for entry in _entries(status).values() if entry is not None]
 
 
-def _waiting_for_victims(status: Mapping[str, Any], holders: Iterable[_Holder]) -> set[str]:
-    """The ids that may stand above a budget: their pods are not bound before others have left."""
-    bound = {holder.reservation for holder in holders if holder.bound}
-    entries = _entries(status).items()
-    return {each for each, entry in entries if entry is not None and entry.mark == "preempting" and each not in bound}
-
-
 def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str, str]) -> Iterator[Finding]:
     """As the scheduler and the kubelet count."""
     for card, gb in _total(holder.shares for holder in holders).items():
@@ -143,11 +136,12 @@ def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str,
             yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {gb} GB of {has}")
 
 
-def _over_budget(node: str, status: Mapping[str, Any], waiting: Collection[str]) -> Iterator[Finding]:
+def _over_budget(node: str, status: Mapping[str, Any], preempting: Collection[str]) -> Iterator[Finding]:
+    """Only entries of pods that wait for others to leave, or whose victims have just left, may stand above a budget."""
     budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
     entries = {each: entry for each, entry in _entries(status).items() if entry is not None}
     booked = _total(entry.shares for entry in entries.values())
-    for card, gb in _total(entry.shares for each, entry in entries.items() if each not in waiting).items():
+    for card, gb in _total(entry.shares for each, entry in entries.items() if each not in preempting).items():
         if gb > budgets.get(card, 0):
             yield Finding(Kind.OVER_COMMIT, node, card, f"{gb} GB are reserved of {budgets.get(card, 0)}")
     said = (status.get("summary") or {}).get("reservedGB", 0)
@@ -164,7 +158,8 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
         if holder.reservation in entries and holder.reservation not in carried:
             carried.add(holder.reservation)
             entry = entries[holder.reservation]
-            if entry is None or entry.mark == "kept" or (entry.claim, entry.shares) != (holder.claim, holder.shares):
+            marked = entry is not None and (entry.mark == "kept" or (entry.mark == "preempting" and holder.bound))
+            if entry is None or marked or (entry.claim, entry.shares) != (holder.claim, holder.shares):
                 text = status["reservations"][holder.reservation]
                 what = f"{holder.name} holds {holder.shares} for {holder.claim}, its entry says {text}"
                 yield Finding(Kind.DISAGREES, node, None, what)

@@ -46,7 +46,7 @@ _CONTROLLER_POINTS = {
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[OwnStage]:
-    with own_stage(webhooks=1, via="tests.chaos.crash_child") as stage:
+    with own_stage(webhooks=1, via="tests.chaos.child") as stage:
         yield stage
 
 

@@ -71,11 +71,11 @@ def hang() -> Act:
     return act
 
 
-def delay(seconds: float) -> Act:
-    """The right answer, late."""
+def hold(go_on: asyncio.Event) -> Act:
+    """The right answer, once `go_on` is set."""
 
     async def act(request: web.Request, proceed: Proceed) -> web.StreamResponse:
-        await asyncio.sleep(seconds)
+        await go_on.wait()
         return await proceed(request)
 
     return act

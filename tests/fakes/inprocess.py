@@ -62,10 +62,10 @@ class InProcessSession:
         self._network.requests.append(request)
         if request.watches:
             await self._travel()
-            return InProcessResponse(200, lines=self._lines(request))
+            return InProcessResponse(url, 200, lines=self._lines(request))
         status, answer = self._answered(request)
         await self._travel()
-        return InProcessResponse(status, orjson.dumps(answer))
+        return InProcessResponse(url, status, orjson.dumps(answer))
 
     def _answered(self, request: ApiRequest) -> tuple[int, Any]:
         try:
@@ -91,7 +91,8 @@ class InProcessResponse:
 
     connection = None
 
-    def __init__(self, status: int, body: bytes = b"", lines: AsyncIterator[bytes] | None = None) -> None:
+    def __init__(self, url: URL, status: int, body: bytes = b"", lines: AsyncIterator[bytes] | None = None) -> None:
+        self.url = url
         self.status = status
         self.headers: Mapping[str, str] = {}
         self._body = body

@@ -21,7 +21,7 @@ class Served:
     client: KubeClient
 
 
-async def eventually(happened: Callable[[], bool], *, within_s: float = 10.0) -> None:
+async def eventually(happened: Callable[[], bool], *, within_s: float = 120.0) -> None:
     """Waits until `happened`. The limit is for a test that fails, and is never reached by one that passes."""
     async with asyncio.timeout(within_s):
         while not happened():  # noqa: ASYNC110 - what is waited for knows nothing of tests and sets no event

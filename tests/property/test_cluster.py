@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.cards import Inventory
@@ -200,7 +200,6 @@ def picture(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None)
 @given(steps)
 def test_events_in_any_order_end_in_the_picture_of_a_fresh_start(taken: list[Step]) -> None:
     cluster, model = Cluster(), Model()
@@ -209,7 +208,6 @@ def test_events_in_any_order_end_in_the_picture_of_a_fresh_start(taken: list[Ste
     assert picture(cluster) == picture(model.cluster())
 
 
-@settings(deadline=None)
 @given(steps)
 def test_every_node_whose_pods_or_cards_change_is_told_of(taken: list[Step]) -> None:
     cluster, model = Cluster(), Model()

@@ -59,7 +59,7 @@ def read(pod: Json) -> ReadPod | Invalid:
         return Invalid.of(error)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(hostile_pods | st.dictionaries(st.text(max_size=12), any_json, max_size=4))
 @example({"metadata": {"annotations": {"kamiwaza.ai/vram-gb": "9" * 5000}}, "spec": {"containers": [{"name": "main"}]}})
 @example({"metadata": {"annotations": {"kamiwaza.ai/vram-gb": "1e9999999"}}, "spec": {"containers": [{"name": "m"}]}})
@@ -78,7 +78,7 @@ def test_anything_at_all_is_read_or_refused(pod: Json) -> None:
         assert len(causes(outcome)) == 1
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(asking_pods() | model_pods)
 def test_a_demand_holds_together(pod: Json) -> None:
     outcome = read(pod)
@@ -99,7 +99,7 @@ def test_a_demand_holds_together(pod: Json) -> None:
     assert str(demand)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(asking_pods() | model_pods)
 def test_what_is_read_does_not_depend_on_the_order_of_keys(pod: Json) -> None:
     def mirrored(value: Any) -> Any:

@@ -15,7 +15,7 @@ from tests.fuzz.dice import DICE, Dice
 from tests.fuzz.episode import Episode
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(DICE)
 def test_every_answer_to_a_sequence_of_reviews_keeps_the_laws(dice: Dice) -> None:
     episode = Episode(dice, a_cluster(dice, most_nodes=2))

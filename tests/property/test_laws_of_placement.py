@@ -82,7 +82,7 @@ def mixed(dice: Dice, cluster: ClusterJson) -> ClusterJson:
     return other
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(DICE)
 def test_the_answer_does_not_depend_on_the_order_in_which_a_cluster_is_told(dice: Dice) -> None:
     cluster = a_cluster(dice)
@@ -94,7 +94,7 @@ def test_the_answer_does_not_depend_on_the_order_in_which_a_cluster_is_told(dice
         assert (explain(again), causes(again)) == (explain(verdict), causes(verdict))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(DICE)
 def test_one_more_free_card_never_turns_a_yes_into_a_no(dice: Dice) -> None:
     cluster = a_cluster(dice)
@@ -113,7 +113,7 @@ def test_one_more_free_card_never_turns_a_yes_into_a_no(dice: Dice) -> None:
     assert isinstance(decided(grown, demand, constraints), Placed)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(DICE)
 def test_one_more_node_with_free_cards_never_turns_a_yes_into_a_no(dice: Dice) -> None:
     cluster = a_cluster(dice)
@@ -132,7 +132,7 @@ def test_one_more_node_with_free_cards_never_turns_a_yes_into_a_no(dice: Dice) -
     assert isinstance(decided(grown, demand, constraints), Placed)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(DICE)
 def test_the_node_that_is_chosen_passes_an_independent_schedulers_filters(dice: Dice) -> None:
     cluster = a_cluster(dice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.ledger import Entry, LedgerError, Mark, Shares, decode, decode_all, merge_shares, owner_hash, summarise
@@ -33,13 +33,11 @@ entries = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(entries)
 def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
     assert decode(entry.encode()) == entry
 
 
-@settings(deadline=None)
 @given(
     st.text()
     | st.from_regex(
@@ -55,7 +53,6 @@ def test_any_text_is_an_entry_or_a_ledger_error(text: str) -> None:
     assert decode(entry.encode()) == entry
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=10), entries.map(Entry.encode) | st.text(max_size=30), max_size=6))
 def test_every_reservation_is_either_read_or_named_as_broken(reservations: dict[str, str]) -> None:
     read, broken = decode_all(reservations)
@@ -63,7 +60,6 @@ def test_every_reservation_is_either_read_or_named_as_broken(reservations: dict[
     assert all(decode(reservations[key]) == entry for key, entry in read.items())
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), gbs), max_size=12))
 def test_merged_shares_keep_every_gb_and_name_each_card_once(pairs: list[tuple[int, int]]) -> None:
     merged = merge_shares(pairs)
@@ -71,7 +67,6 @@ def test_merged_shares_keep_every_gb_and_name_each_card_once(pairs: list[tuple[i
     assert [index for index, _ in merged] == sorted({index for index, _ in pairs})
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.builds(card, st.just(0), st.integers(0, 80), healthy=st.booleans(), foreign_gb=st.integers(0, 90))),
     st.dictionaries(st.text(max_size=4), entries, max_size=4),

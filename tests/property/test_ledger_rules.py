@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.ledger_rules import Review, Sightings, review_ledger
@@ -77,7 +77,6 @@ def expected(
     return {reservation: (pod.namespace, pod.shares) for reservation, pod in oldest.items()}
 
 
-@settings(deadline=None)
 @given(
     ledgers,
     st.lists(
@@ -110,7 +109,6 @@ def test_any_history_converges_to_what_the_pods_say(
     assert reviewed(ledger, final, seen, now, left) == Review({}, (), None)
 
 
-@settings(deadline=None)
 @given(ledgers, views)
 def test_one_review_after_another_changes_nothing_more(ledger: dict[str, Entry], view: dict[str, PodFacts]) -> None:
     seen = Sightings()
@@ -120,7 +118,6 @@ def test_one_review_after_another_changes_nothing_more(ledger: dict[str, Entry],
     assert again.overdue == ()
 
 
-@settings(deadline=None)
 @given(ledgers, views, st.floats(0, TTL_S - 1))
 def test_a_live_pod_never_loses_its_entry_and_a_young_entry_is_never_dropped(
     ledger: dict[str, Entry], view: dict[str, PodFacts], passed_s: float
@@ -134,7 +131,6 @@ def test_a_live_pod_never_loses_its_entry_and_a_young_entry_is_never_dropped(
     assert review.overdue == ()
 
 
-@settings(deadline=None)
 @given(ledgers, st.lists(pods, max_size=4, unique_by=lambda pod: pod.key))
 def test_the_order_of_the_pods_makes_no_difference(ledger: dict[str, Entry], each: list[PodFacts]) -> None:
     def review(order: list[PodFacts]) -> Review:

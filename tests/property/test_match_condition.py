@@ -33,14 +33,14 @@ def condition() -> cel.Program:
     return cel.compile(text)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(pod=model_pods)
 def test_the_chart_and_the_core_look_at_the_same_pods(condition: cel.Program, pod: Json) -> None:
     event(f"looked at: {names_a_gpu(pod)}")
     assert condition.execute({"object": pod}) is names_a_gpu(pod)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pod=model_pods)
 def test_a_pod_that_is_not_looked_at_asks_for_nothing_and_hides_nothing(pod: Json) -> None:
     if not names_a_gpu(pod):

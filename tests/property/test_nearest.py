@@ -39,7 +39,7 @@ clusters = st.lists(st.integers(0, 99).map(lambda number: f"n{number:02}"), max_
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     clusters,
     st.sampled_from([1, 4, 9, 12, 16, 20]),

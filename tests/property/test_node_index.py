@@ -86,7 +86,7 @@ def _is_roomy(state: NodeState, least_gb: int) -> bool:
     return state.offers_anything and (bool(state.kinds) or state.total_free_gb >= least_gb)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(changes, changes, st.booleans())
 def test_it_answers_as_a_look_at_every_node_would(
     made: list[tuple[str, NodeState | None]], changed: list[tuple[str, NodeState | None]], early: bool

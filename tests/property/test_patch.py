@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import jsonpatch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.patch import APPEND, PathPart, PodPatch
@@ -52,7 +52,6 @@ def steps(draw: st.DrawFn, pod: Any) -> Step | None:
             return draw(st.sampled_from(["set", "remove"])), tuple(path), draw(VALUES)
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.data())
 def test_the_patch_applied_to_the_original_equals_the_copy(pod: dict[str, Any], data: st.DataObject) -> None:
     patch = PodPatch(pod)
@@ -69,7 +68,6 @@ def test_the_patch_applied_to_the_original_equals_the_copy(pod: dict[str, Any], 
     assert jsonpatch.apply_patch(pod, patch.ops) == patch.pod
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.lists(KEYS, min_size=1, max_size=4), VALUES)
 def test_setting_twice_changes_once(pod: dict[str, Any], keys: list[str], value: Any) -> None:
     patch = PodPatch({"free": {}, **{key: part for key, part in pod.items() if key != "free"}})

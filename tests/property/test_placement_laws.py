@@ -231,7 +231,7 @@ def book(snapshot: Snapshot, placed: Placed, reservation: str) -> Snapshot:
 # --- laws ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(clusters(), demands(), constraints)
 def test_there_is_a_place_exactly_where_a_search_through_all_ways_finds_one(
     snapshot: Snapshot, wanted: Demand, may: Constraints
@@ -254,7 +254,7 @@ def test_there_is_a_place_exactly_where_a_search_through_all_ways_finds_one(
         assert possible == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters(), demands(), constraints)
 def test_a_placed_pod_is_what_was_asked_on_a_node_that_admits_it(
     snapshot: Snapshot, wanted: Demand, may: Constraints
@@ -285,7 +285,7 @@ def test_a_placed_pod_is_what_was_asked_on_a_node_that_admits_it(
     assert fits(state, verdict.booking, own // 2**20)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(), st.lists(demands(), min_size=1, max_size=12))
 def test_no_card_and_no_memory_is_ever_booked_over_its_budget(snapshot: Snapshot, arrivals: Sequence[Demand]) -> None:
     before = {state.name: dict(state.used_gb) for state in snapshot}
@@ -306,7 +306,7 @@ def test_no_card_and_no_memory_is_ever_booked_over_its_budget(snapshot: Snapshot
             assert state.used_gb.get(one.index, 0) <= max(one.budget_gb, before[state.name].get(one.index, 0))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters(), demands(), constraints, st.randoms(use_true_random=False))
 def test_the_answer_is_the_same_whatever_the_order_of_nodes_pods_and_reservations(
     snapshot: Snapshot, wanted: Demand, may: Constraints, random: Random
@@ -329,7 +329,7 @@ def test_the_answer_is_the_same_whatever_the_order_of_nodes_pods_and_reservation
         assert causes(again) == causes(verdict)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters(), demands(), budgets, vendors)
 def test_a_card_more_or_a_node_more_never_turns_a_yes_into_a_no(
     snapshot: Snapshot, wanted: Demand, gb: int, vendor: Vendor
@@ -346,7 +346,7 @@ def test_a_card_more_or_a_node_more_never_turns_a_yes_into_a_no(
         assert isinstance(place(Snapshot(grown), wanted, may), Placed)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters(), demands(), constraints)
 def test_a_refusal_tells_the_truth_and_keeps_to_its_limits(
     snapshot: Snapshot, wanted: Demand, may: Constraints
@@ -382,7 +382,7 @@ def test_a_refusal_tells_the_truth_and_keeps_to_its_limits(
     assert {name for name, _ in verdict.holders.own} <= named | {"a pod being created"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters(), demands())
 def test_waiting_helps_exactly_where_an_empty_node_would_do(snapshot: Snapshot, wanted: Demand) -> None:
     may = Constraints(namespace="models")
@@ -403,7 +403,6 @@ def test_waiting_helps_exactly_where_an_empty_node_would_do(snapshot: Snapshot, 
     assert verdict.can_wait is any(has_room(state, wanted, 0) for state in emptied)
 
 
-@settings(deadline=None)
 @given(states("a"), demands())
 def test_a_choice_of_cards_lies_within_what_is_free(state: NodeState, wanted: Demand) -> None:
     shares = CardSearch(wanted, 3 * GIB).choose(state)

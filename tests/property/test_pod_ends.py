@@ -280,7 +280,7 @@ def told(*story: Act) -> list[tuple[Act, bool]]:
     return [(act, True) for act in story]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(acts, st.booleans()), max_size=14),
     st.lists(st.sampled_from(Fate), max_size=20),

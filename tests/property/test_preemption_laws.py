@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from shared.api import names
@@ -84,7 +84,6 @@ def scenes(draw: st.DrawFn) -> Scene:
     return Scene(node, number, running, new.spec(priority=draw(st.sampled_from([0, 50, 50, 500, 5000]))).raw())
 
 
-@settings(deadline=None)
 @given(scenes())
 def test_the_scheduler_evicts_those_that_were_counted(scene: Scene) -> None:
     found = scene.find()
@@ -94,7 +93,6 @@ def test_the_scheduler_evicts_those_that_were_counted(scene: Scene) -> None:
         assert evicted(scene.node, scene.running, scene.on(dict(found.placed.booking))) == named
 
 
-@settings(deadline=None)
 @given(scenes())
 def test_only_pods_of_lower_priority_that_run_there_are_victims(scene: Scene) -> None:
     found = scene.find()
@@ -103,7 +101,6 @@ def test_only_pods_of_lower_priority_that_run_there_are_victims(scene: Scene) ->
         assert all(victim.bound and victim.priority < scene.pod["spec"]["priority"] for victim in found.victims)
 
 
-@settings(deadline=None)
 @given(scenes())
 def test_without_them_there_is_room_and_with_any_one_of_them_there_is_not(scene: Scene) -> None:
     found = scene.find()
@@ -121,7 +118,6 @@ def test_without_them_there_is_room_and_with_any_one_of_them_there_is_not(scene:
         assert find_place(cluster(scene.state.without_pods(keys - {key})), demand, constraints) is None
 
 
-@settings(deadline=None)
 @given(scenes())
 def test_where_the_scheduler_would_help_a_place_is_found(scene: Scene) -> None:
     """Of pods that want one card, where nothing is under way."""

@@ -171,7 +171,7 @@ def keeps_to_the_limits(refusal: NoFit | Invalid) -> None:
     assert violations(refusal) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(snapshots(), demands(), pods())
 def test_a_refusal_is_short_and_of_one_mind_whatever_the_cluster(
     snapshot: Snapshot, wanted: Demand, pod: PodBuilder
@@ -185,7 +185,7 @@ def test_a_refusal_is_short_and_of_one_mind_whatever_the_cluster(
         assert ("aiting does not help" in text) is not refusal.can_wait
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(snapshots(), demands(), pods())
 def test_no_name_of_another_namespace_is_told(snapshot: Snapshot, wanted: Demand, pod: PodBuilder) -> None:
     refusal = refused(snapshot, wanted, pod)
@@ -194,7 +194,7 @@ def test_no_name_of_another_namespace_is_told(snapshot: Snapshot, wanted: Demand
         assert all(SECRET not in f"{cause.message}{cause.field}" for cause in causes(refusal))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(snapshots(), demands(), pods(), st.randoms(use_true_random=False), st.integers(0, 10**6))
 def test_it_is_the_same_bytes_in_any_order_and_at_any_time(
     snapshot: Snapshot, wanted: Demand, pod: PodBuilder, random: Random, later: int
@@ -216,7 +216,7 @@ def aged(state: NodeState, seconds: int) -> NodeState:
     return state.with_inventory(state.inventory, ledger)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(texts, min_size=4, max_size=4))
 def test_a_malformed_ask_is_short_and_of_one_mind_whatever_it_holds(parts: Sequence[str]) -> None:
     field, value, problem, fix = parts

@@ -117,21 +117,18 @@ def check_answer(pod: Any, status: int, body: bytes) -> None:
     assert b"retryAfterSeconds" not in body
 
 
-@settings(deadline=None)
 @given(path=PATHS, body=st.one_of(st.binary(max_size=40), JSON.map(orjson.dumps)))
 def test_a_body_that_is_anything_is_a_client_error(visitor: Visitor, path: str, body: bytes) -> None:
     status, _ = visitor.post(path, body)
     assert 400 <= status < 500
 
 
-@settings(deadline=None)
 @given(path=PATHS, field=st.sampled_from(["apiVersion", "kind", "request"]), value=JSON)
 def test_an_envelope_with_anything_in_it_is_answered(visitor: Visitor, path: str, field: str, value: Any) -> None:
     status, _ = visitor.post(path, orjson.dumps({**review({}), field: value}))
     assert status == 200 or 400 <= status < 500
 
 
-@settings(deadline=None)
 @given(
     path=PATHS,
     value=JSON,
@@ -142,7 +139,6 @@ def test_a_request_with_anything_in_it_is_answered(visitor: Visitor, path: str, 
     assert status == 200 or 400 <= status < 500
 
 
-@settings(deadline=None)
 @given(path=PATHS, pod=st.dictionaries(KEYS, JSON, max_size=4), dry_run=st.booleans())
 @example(path="/validate", pod={"metadata": {"labels": {names.RESERVATION: "aaaaaaaaaa"}}}, dry_run=False)
 @example(path="/mutate", pod={"metadata": {"labels": {names.RESERVATION: "aaaaaaaaaa"}}}, dry_run=False)
@@ -158,7 +154,7 @@ def test_anything_for_a_pod_is_answered(visitor: Visitor, path: str, pod: dict[s
     check_answer(orjson.loads(body)["request"]["object"], *visitor.post(path, body))
 
 
-@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 @given(path=PATHS, pod=asking_pods(), placed=st.booleans(), dry_run=st.booleans(), data=st.data())
 def test_a_pod_with_one_thing_replaced_by_anything_is_answered(
     visitor: Visitor, path: str, pod: dict[str, Any], placed: bool, dry_run: bool, data: st.DataObject
@@ -170,7 +166,7 @@ def test_a_pod_with_one_thing_replaced_by_anything_is_answered(
     check_answer(orjson.loads(body)["request"]["object"], *visitor.post(path, body))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(pod=asking_pods())
 def test_what_the_mutating_webhook_admits_the_validating_one_lets_in(dry_visitor: Visitor, pod: dict[str, Any]) -> None:
     placed = dry_visitor.place(pod)

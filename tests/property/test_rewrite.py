@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonpatch
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from shared.core.cards import Vendor
@@ -98,7 +98,6 @@ def may_differ(path: tuple[str, ...], users: tuple[str, ...]) -> bool:
     return False
 
 
-@settings(deadline=None)
 @given(placements())
 def test_nothing_but_what_a_placement_consists_of_is_touched(
     made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
@@ -108,7 +107,6 @@ def test_nothing_but_what_a_placement_consists_of_is_touched(
     assert pod["spec"].get("runtimeClassName") in (None, patch.pod["spec"].get("runtimeClassName"))
 
 
-@settings(deadline=None)
 @given(placements())
 def test_the_patch_gives_the_api_server_the_same_pod(
     made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
@@ -117,7 +115,6 @@ def test_the_patch_gives_the_api_server_the_same_pod(
     assert jsonpatch.apply_patch(pod, patch.ops) == patch.pod
 
 
-@settings(deadline=None)
 @given(placements())
 def test_stripping_gives_back_what_the_user_wrote(
     made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
@@ -129,7 +126,6 @@ def test_stripping_gives_back_what_the_user_wrote(
     assert not is_marked(back.pod)
 
 
-@settings(deadline=None)
 @given(placements())
 def test_pod_ledger_and_pin_say_the_same(made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]]) -> None:
     _, patch, placed, _ = made
@@ -138,7 +134,6 @@ def test_pod_ledger_and_pin_say_the_same(made: tuple[dict[str, Any], PodPatch, P
     assert pinned_node(patch.pod["spec"]) == placed.node
 
 
-@settings(deadline=None)
 @given(placements(), st.booleans(), st.booleans())
 def test_a_placed_pod_agrees_with_itself_whatever_helper_is_added(
     made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]], helper: bool, defaulted: bool
@@ -155,7 +150,6 @@ def test_a_placed_pod_agrees_with_itself_whatever_helper_is_added(
     assert told == {(share.container, share.card.index, share.gb) for share in placed.shares}
 
 
-@settings(deadline=None)
 @given(placements())
 def test_a_pin_selects_its_node_and_no_other(made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]]) -> None:
     pod, patch, placed, _ = made

@@ -248,19 +248,19 @@ def assert_agreement(made: list[Json], running: list[Json], pod: Json) -> None:
         assert admits_load(state, constraints, peers) == (not load_reasons)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(ASKING, 4))
 def test_all_filters_agree_with_the_documentation(cluster: tuple[list[Json], list[Json], Json]) -> None:
     assert_agreement(*cluster)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(ASKING_NOTHING, 8))
 def test_the_peers_of_a_pod_agree_with_the_documentation(cluster: tuple[list[Json], list[Json], Json]) -> None:
     assert_agreement(*cluster)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(ASKING, 4))
 def test_what_is_worked_out_once_for_all_nodes_that_look_the_same_is_true_of_each(
     cluster: tuple[list[Json], list[Json], Json],

@@ -142,7 +142,7 @@ class Scores:
         return honored and complete and labels.get(key) == self.labels[here][key]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(preferring())
 def test_the_ranking_agrees_with_the_scheduler(cluster: tuple[list[Json], list[Json], Json]) -> None:
     nodes, running, pod = cluster

@@ -212,7 +212,7 @@ class Model:
         return {name for name, passed in checks.items() if not passed}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(worlds())
 def test_the_volume_filters_agree_with_the_scheduler(
     world: tuple[list[Json], list[Json], list[Json], list[Json], Json, Json],

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ledger_keeper import LedgerKeeper
@@ -36,7 +36,7 @@ _STEPS = (
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(wanted=st.integers(1, 3), steps=st.lists(st.sampled_from(_STEPS), min_size=20, max_size=40))
 def test_restarts(wanted: int, steps: list[str]) -> None:
     """Each step is something that happens to the workload, or one of the processes notices something."""

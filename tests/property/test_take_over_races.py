@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.api import names
@@ -22,7 +22,7 @@ rounds = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(wanted=st.integers(1, 4), ends=rounds, seconds=st.sampled_from([0, 1, 5]), two=st.booleans())
 def test_attempts_of_one_owner(wanted: int, ends: list[list[str]], seconds: int, *, two: bool) -> None:
     """Each round creates what lacks, side by side; each create ends as drawn."""

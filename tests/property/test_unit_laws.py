@@ -78,7 +78,7 @@ def demands(draw: st.DrawFn) -> Demand:
     return Demand(tuple(asks), policy=policy, units=tuple(units), own=tuple(own))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters, st.lists(demands(), min_size=1, max_size=8))
 def test_no_more_units_are_given_than_a_node_advertises(snapshot: Snapshot, arrivals: Sequence[Demand]) -> None:
     before = {state.name: dict(state.requested) for state in snapshot}
@@ -94,7 +94,7 @@ def test_no_more_units_are_given_than_a_node_advertises(snapshot: Snapshot, arri
                 assert requested <= most
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters, demands())
 def test_a_placed_pod_has_what_it_asked(snapshot: Snapshot, wanted: Demand) -> None:
     verdict = place(snapshot, wanted, ANYWHERE)
@@ -124,7 +124,7 @@ def test_a_placed_pod_has_what_it_asked(snapshot: Snapshot, wanted: Demand) -> N
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters, demands())
 def test_a_node_more_never_turns_a_yes_into_a_no(snapshot: Snapshot, wanted: Demand) -> None:
     if isinstance(place(snapshot, wanted, ANYWHERE), Placed):
@@ -132,7 +132,7 @@ def test_a_node_more_never_turns_a_yes_into_a_no(snapshot: Snapshot, wanted: Dem
         assert isinstance(place(Snapshot(more), wanted, ANYWHERE), Placed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters, demands())
 def test_the_order_of_nodes_does_not_matter(snapshot: Snapshot, wanted: Demand) -> None:
     mirrored = Snapshot(dict(reversed(list(snapshot.nodes.items()))))

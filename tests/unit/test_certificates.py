@@ -629,7 +629,7 @@ async def running(certificates: Certificates) -> AsyncIterator[None]:
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not true():  # noqa: ASYNC110 - what the fake server stores tells nobody
             await asyncio.sleep(0.01)
 

@@ -20,8 +20,10 @@ from shared.kube.errors import ApiError, Conflict, Gone, Throttled, Unavailable
 from tests.chaos.api_faults import RequestRule, expired_watch, lost_answer, slow, status, truncated
 from tests.chaos.api_proxy import ApiProxy, Tls
 from tests.chaos.rules import Rule, Schedule, stream
-from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.apiserver import FakeApiServer, place_of
 from tests.fakes.faults import Act, drop
+from tests.fakes.selectors import Selector
+from tests.fakes.serving import eventually
 
 PODS = "/api/v1/namespaces/models/pods"
 _MOMENT_S = 0.2
@@ -41,6 +43,10 @@ class Scene:
 
     async def names(self) -> list[str]:
         return sorted(raw["metadata"]["name"] for raw in (await self.client.list(PODS)).items)
+
+    def stored(self) -> list[str]:
+        """What the server has, also while nothing passes the proxy."""
+        return sorted(raw["metadata"]["name"] for raw in self.server.objects.select(place_of(PODS), Selector()))
 
     async def version(self) -> str:
         """As of when a watch has to begin to see what comes now."""
@@ -72,6 +78,13 @@ async def test_without_rules_requests_and_watches_pass(scene: Scene) -> None:
         assert await _added(events) == "chat"
     assert await scene.names() == ["chat"]
     assert scene.proxy.schedule.injected == []
+
+
+async def test_listeners_are_told_of_each_request(scene: Scene) -> None:
+    heard: list[tuple[str, str]] = []
+    scene.proxy.listeners.append(lambda method, path: heard.append((method, path)))
+    await scene.create()
+    assert heard == [("POST", PODS)]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +152,9 @@ async def test_a_watch_can_begin_with_its_end(scene: Scene) -> None:
 @pytest.mark.parametrize(("answers_only", "stored"), [(False, []), (True, ["chat"])])
 async def test_a_partition_is_silent_and_then_cuts(scene: Scene, answers_only: bool, stored: list[str]) -> None:
     scene.proxy.partition(answers_only=answers_only)
+    scene.rule("noted", lambda request, proceed: proceed(request))
     create = asyncio.create_task(scene.create())
+    await eventually(lambda: len(scene.proxy.schedule.injected) == 2 and scene.stored() == stored)
     done, _ = await asyncio.wait([create], timeout=_MOMENT_S)
     assert not done
     scene.proxy.release()

@@ -10,7 +10,7 @@ import pytest
 from hack.devcluster.api import Json
 from shared.api import names
 from tests.chaos.report import Row
-from tests.chaos.standstill import standing, told_twice
+from tests.chaos.standstill import standing, told_twice, unbound
 from tests.unit.test_invariants import a_pod
 
 
@@ -73,6 +73,58 @@ def test_an_owner_that_cannot_go_on_does_not_stand_still(
     owner: Json, pods: list[Json], ledger: Json, node: Json
 ) -> None:
     assert list(standing([owner], pods, [ledger], [node])) == []
+
+
+def a_daemon_set() -> Json:
+    return {"kind": "DaemonSet", **an_owner()}
+
+
+def a_job(parallelism: int = 1, completions: int = 3, **status: Any) -> Json:
+    job = an_owner()
+    return {"kind": "Job", **job, "spec": {**job["spec"], "parallelism": parallelism, "completions": completions}} | {
+        "status": status
+    }
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "lacks"),
+    [
+        pytest.param(a_daemon_set(), [], 1, id="daemon-set-without-a-pod-on-the-node"),
+        pytest.param(a_daemon_set(), [a_pod()], 0, id="daemon-set-with-its-pod"),
+        pytest.param(a_job(2), [a_pod()], 1, id="job-with-one-of-two-at-once"),
+        pytest.param(a_job(2, succeeded=2), [a_pod()], 0, id="job-whose-last-pod-runs"),
+        pytest.param(a_job(succeeded=3), [], 0, id="job-that-needs-no-more"),
+        pytest.param(a_job(conditions=[{"type": "Failed", "status": "True"}]), [], 0, id="job-that-has-failed"),
+        pytest.param(a_job(), [], 1, id="job-without-a-pod"),
+    ],
+)
+def test_each_kind_of_owner_lacks_what_it_wants(owner: Json, pods: list[Json], lacks: int) -> None:
+    found = [each.what.partition(" pods ")[0] for each in standing([owner], pods, [_FREE], [a_node()])]
+    assert found == ([f"it lacks {lacks}"] if lacks else [])
+
+
+def a_pinned_pod(node: str = "t4", **spec: Any) -> Json:
+    field = {"key": names.NODE_NAME_FIELD, "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return a_pod(phase="Pending", affinity=affinity, **spec)
+
+
+def test_a_pod_that_is_placed_and_not_bound_stands_still() -> None:
+    (found,) = unbound([a_pinned_pod()], ["t4"])
+    assert str(found) == "models/chat stands still: it is placed on t4 and not bound to it"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_pinned_pod(nodeName="t4"), id="bound"),
+        pytest.param(a_pinned_pod("a100"), id="on-a-node-of-others"),
+        pytest.param(a_pinned_pod(schedulingGates=[{"name": "later"}]), id="gated"),
+    ],
+)
+def test_a_pod_that_waits_for_nobody_of_ours_does_not_stand_still(pod: Json) -> None:
+    assert list(unbound([pod], ["t4"])) == []
 
 
 def an_event(message: str = "no room", *, about: str = "chat", uid: str = "1", source: str = names.PRODUCT) -> Json:

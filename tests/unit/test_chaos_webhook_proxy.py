@@ -13,6 +13,7 @@ from hack.devcluster.health import HOST
 from hack.devcluster.processes import free_ports
 from tests.chaos.rules import Schedule
 from tests.chaos.webhook_proxy import Moment, TcpAct, TcpRule, WebhookProxy, delay, reset, silence
+from tests.fakes.serving import eventually
 
 _MOMENT_S = 0.2
 
@@ -79,8 +80,10 @@ async def test_a_reset_cuts_both_sides(scene: Scene, moment: Moment, heard: list
 @pytest.mark.parametrize(("moment", "heard"), [(Moment.REQUEST, []), (Moment.ANSWER, ["lost"])], ids=str)
 async def test_a_silenced_direction_stays_open_and_says_nothing(scene: Scene, moment: Moment, heard: list[str]) -> None:
     scene.rule(silence(), moment)
+    asked = asyncio.create_task(scene.ask("lost"))
+    await eventually(lambda: scene.proxy.schedule.injected != [] and scene.heard == heard)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(scene.ask("lost"), _MOMENT_S)
+        await asyncio.wait_for(asked, _MOMENT_S)
     assert scene.heard == heard
 
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from controller.authority import Issued, issue, server_names
 from tests.fakes.serving import eventually
-from webhook.connections import Connections, Limits
+from webhook.connections import ARRIVED, Connections, Limits
 from webhook.serving import _load, _new_context, _Pair
 
 HOST = "127.0.0.1"
@@ -39,9 +39,11 @@ class Site:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: int = 0
     cancelled: int = 0
+    arrivals: list[float] = field(default_factory=list)
     clients: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def mutate(self, request: web.Request) -> web.Response:
+        self.arrivals.append(request[ARRIVED])
         return web.Response(body=await request.read())
 
     async def wait(self, _request: web.Request) -> web.Response:
@@ -75,7 +77,7 @@ async def is_answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def is_ended(reader: asyncio.StreamReader) -> bool:
     """Waits until the server has ended a connection; the time is for a test that fails."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         try:
             while await reader.read(2**20):
                 pass
@@ -128,6 +130,35 @@ async def test_slow_and_silent_connections_keep_no_request_from_being_answered(s
     assert len(site.connections) >= 150
     hang_up(site)
     await eventually(lambda: len(site.connections) == 0)
+
+
+async def test_a_request_counts_from_its_first_byte_each_time(start: Start) -> None:
+    site = await start()
+    reader, writer = await site.connect()
+    loop = asyncio.get_running_loop()
+    for _ in range(2):
+        before = loop.time()
+        writer.write(HALF_A_HEADER)
+        await eventually(lambda: any(each._header for each in site.connections._open.values()))
+        between = loop.time()
+        await asyncio.sleep(0.02)
+        assert await is_answered(reader, writer, REQUEST[len(HALF_A_HEADER) :])
+        assert before <= site.arrivals[-1] <= between
+        await asyncio.sleep(0.02)
+
+
+async def test_a_request_that_came_during_another_counts_from_its_end(start: Start) -> None:
+    site = await start()
+    reader, writer = await site.connect()
+    writer.write(REQUEST.replace(b"/mutate", b"/wait"))
+    await eventually(lambda: site.waiting == 1)
+    writer.write(REQUEST)
+    await asyncio.sleep(0.02)
+    ended = asyncio.get_running_loop().time()
+    site.go_on.set()
+    assert await is_answered(reader, writer, b"")
+    assert await is_answered(reader, writer, b"")
+    assert site.arrivals[-1] >= ended
 
 
 async def test_a_header_that_does_not_end_ends_the_connection(start: Start) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cases.clock import run_on_virtual_clock
 from tests.chaos.crash_points import CrashAt, Side, every_point, instrumented
-from tests.chaos.crash_scenes import ELSEWHERE, SCENES
+from tests.chaos.crash_scenes import ELSEWHERE, LONGEST_ANSWER, SCENES
 from tests.chaos.crash_stage import Crash, Stage, reached
 from tests.fakes.objects import Json
 
@@ -31,7 +31,9 @@ _POINTS = [point for point in every_point() if not point.startswith(tuple(ELSEWH
 
 @pytest.fixture(scope="module", autouse=True)
 def _watched_points() -> Iterator[None]:
-    with instrumented(reached):
+    with instrumented(reached), pytest.MonkeyPatch.context() as patch:
+        # Or the scene of answers that are too long would have to make 64 MiB of them each time.
+        patch.setattr("shared.kube.client._LONGEST_ANSWER", LONGEST_ANSWER)
         yield
 
 

@@ -33,7 +33,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
 
 def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     return true()

@@ -237,7 +237,13 @@ def test_flags_may_be_lost_in_a_quote_that_is_not_closed() -> None:
 
 def test_shells_in_shells_are_followed_up_to_a_number() -> None:
     engine = in_shell("sh -c true;" * 100 + "vllm serve m -tp 2")
-    assert (engine.tensor_parallel, engine.unread) == (2, ("more than 64 shell texts",))
+    assert (engine.tensor_parallel, engine.unread) == (2, ("more shell texts than are read of one container",))
+
+
+def test_shell_texts_that_multiply_each_other_are_read_up_to_a_length() -> None:
+    variables = {"Y": 'sh -c "$X"', "X": "vllm serve m\n" * 1000}
+    engine = engine_of(serving(VLLM_IMAGE, command=["sh", "-c", 'sh -c "$Y"\n' * 10], env=variables))
+    assert "more shell texts than are read of one container" in engine.unread
 
 
 def test_variables_of_the_container_reach_shell_and_argument_list() -> None:

@@ -155,6 +155,14 @@ def test_parameters_stand_for_the_words_behind_the_text(expression: str) -> None
     assert words_of(f"exec {expression}", None, "sh", "vllm", "serve", "a b") == [["exec", "vllm", "serve", "a b"]]
 
 
+@pytest.mark.parametrize("expression", ['"$@" ', "$@ ", "$* "])
+def test_parameters_that_multiply_each_other_end_as_unknown(expression: str) -> None:
+    parameters = [Word("sh"), *[Word("x")] * 1000]
+    (command,) = read_script(f"a {expression * 1000}", {}, parameters).commands
+    assert len(command.words) < LONGEST_TEXT
+    assert not command.words[-1].known
+
+
 def test_no_parameters_are_no_words() -> None:
     assert words_of('a "$@"') == [["a"]]
 

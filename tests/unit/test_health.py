@@ -141,7 +141,7 @@ def test_a_signal_lets_the_work_come_to_its_end(number: signal.Signals) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
         os.kill(process.pid, number)
-        assert process.communicate(timeout=20)[0] == "stopped\n"
+        assert process.communicate(timeout=120)[0] == "stopped\n"
         assert process.returncode == 0
 
 

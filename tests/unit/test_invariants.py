@@ -125,10 +125,20 @@ _CASES = {
             f"kept seat on t4 gpu-0: no pod carries {ONE}, which holds 17 GB for {_CLAIM}",
         ),
     ),
-    "a-pod-that-waits-for-its-victims": Case(
-        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b", phase="Pending", **_PINNED)),
+    "a-pod-whose-victims-are-still-in-the-ledger": Case(
+        pods=(a_pod(TWO, 10, name="b"),),
         reservations={ONE: f"{_CLAIM};1;0:10", TWO: f"{_CLAIM};1;0:10;preempting"},
         reserved=20,
+        found=(
+            f"disagreement on t4: models/b holds {{0: 10}} for {_CLAIM}, its entry says {_CLAIM};1;0:10;preempting",
+            f"leaked reservation on t4 gpu-0: no pod carries {ONE}, which holds 10 GB for {_CLAIM}",
+        ),
+    ),
+    "a-pod-that-is-younger-than-what-was-read-of-its-ledger": Case(
+        pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b", phase="Pending", **_PINNED)),
+        before=(a_pod(ONE, 10, name="a"),),
+        reservations={ONE: f"{_CLAIM};1;0:10"},
+        reserved=10,
     ),
     "a-pod-that-was-bound-before-its-victims-left": Case(
         pods=(a_pod(ONE, 10, name="a"), a_pod(TWO, 10, name="b")),
@@ -136,7 +146,7 @@ _CASES = {
         reserved=20,
         found=(
             "over-commit on t4 gpu-0: pods request 20 GB of 16",
-            "over-commit on t4 gpu-0: 20 GB are reserved of 16",
+            f"disagreement on t4: models/b holds {{0: 10}} for {_CLAIM}, its entry says {_CLAIM};1;0:10;preempting",
         ),
     ),
     "an-entry-with-memory": Case(pods=(a_pod(),), reservations={ONE: f"{_CLAIM};1;0:6;2048"}, reserved=6),

@@ -120,6 +120,16 @@ class TestPreempting:
         assert review({ID: self.MARKED}, seen=seen, now=102.0).changes == {ID: None}
 
 
+def test_an_entry_follows_its_pod_to_another_owner() -> None:
+    orphan = replace(pod(), owner=None)
+    adopted = replace(pod(), owner=OwnerRef("apps/v1", "ReplicaSet", "next", "another"))
+    of_pod, of_orphan = entry_of(pod()), entry_of(orphan)
+    assert of_pod.owner_hash != of_orphan.owner_hash
+    assert review({ID: of_pod}, orphan).changes == {ID: of_orphan}
+    assert review({ID: of_orphan}, adopted).changes == {ID: entry_of(adopted)}
+    assert review({ID: entry_of(adopted)}, adopted).changes == {}
+
+
 def test_an_entry_stands_for_no_pod_of_another_namespace() -> None:
     seen = Sightings()
     stranger = replace(pod("copy", 9, created="2020-01-01T00:00:00Z"), namespace="elsewhere")
@@ -241,6 +251,17 @@ def test_what_a_preempting_entry_waits_for_is_not_kept() -> None:
     ledger = {ID: entry({0: 6}), OTHER: waiting, "cccccccccc": SEAT, "dddddddddd": elsewhere}
     changes = review(ledger, left=frozenset({ID}))
     assert (changes.changes, changes.vacant) == ({ID: None, "cccccccccc": None}, ("dddddddddd",))
+
+
+def test_an_entry_is_preempting_until_what_its_victims_held_is_out_of_the_ledger() -> None:
+    """A controller that has just begun did not see the victims go, so their entries stay for a while."""
+    urgent = replace(pod("urgent", reservation=OTHER), bound=True)
+    preempting = replace(entry_of(urgent), mark=Mark.PREEMPTING)
+    ledger = {ID: entry({0: 6}), OTHER: preempting}
+    assert review(ledger, urgent).changes == {}
+    assert review({ID: entry({1: 6}), OTHER: preempting}, urgent).changes == {OTHER: entry_of(urgent)}
+    victim_was_seen = Sightings(confirmed={(ID, entry({0: 6}).namespace)})
+    assert review(ledger, urgent, seen=victim_was_seen).changes == {ID: None, OTHER: entry_of(urgent)}
 
 
 def test_seats_of_before_are_dropped_where_none_are_kept() -> None:

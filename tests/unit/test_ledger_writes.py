@@ -16,7 +16,7 @@ from shared.kube.gpunodes import GpuNode
 from tests.builders import a_node
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
-from tests.fakes.serving import Served, serving
+from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import Webhook, gpu_node, reservations
 from tests.unit.core_builders import entry, holder
 
@@ -160,12 +160,14 @@ async def test_of_what_waits_only_as_much_is_written_as_there_is_room_for(proces
 
 
 async def test_a_wish_whose_caller_gave_up_is_not_written(process: Webhook, served: Served) -> None:
-    served.server.fail(faults.delay(0.2), method="PATCH")
+    go_on = asyncio.Event()
+    served.server.fail(faults.hold(go_on), method="PATCH")
     first = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
-    await asyncio.sleep(0.05)
+    await eventually(lambda: patches(served) == 1)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await process.ledger.reserve("t4", TWO, entry({0: 2}))
+    go_on.set()
     assert await first
     assert await process.ledger.reserve("t4", "cccccccccc", entry({0: 2}))
     assert set(reservations(served.server.objects, "t4")) == {ONE, "cccccccccc"}
@@ -174,14 +176,17 @@ async def test_a_wish_whose_caller_gave_up_is_not_written(process: Webhook, serv
 async def test_when_the_one_that_writes_runs_out_of_time_the_others_are_written_all_the_same(
     process: Webhook, served: Served
 ) -> None:
-    served.server.fail(faults.delay(0.1), method="PATCH")
+    go_on = asyncio.Event()
+    served.server.fail(faults.hold(go_on), method="PATCH")
     first = asyncio.create_task(process.ledger.reserve("t4", "cccccccccc", entry({0: 1})))
-    await asyncio.sleep(0.02)
+    await eventually(lambda: patches(served) == 1)
     served.server.fail(faults.hang(), method="PATCH")
     gives_up = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
     stays = asyncio.create_task(process.ledger.reserve("t4", TWO, entry({0: 2})))
+    await asyncio.sleep(0)
+    go_on.set()
     assert await first
-    await asyncio.sleep(0.1)
+    await eventually(lambda: patches(served) == 2)
     gives_up.cancel()
     assert await stays
     assert TWO in reservations(served.server.objects, "t4")

@@ -13,14 +13,17 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import ClientConnectionError, ClientSession, TCPConnector, web
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.typedefs import Handler
 
 from shared.api import names
-from tests.builders import a_node
+from tests.builders import a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node
 from tests.unit.test_app import Site, a_site, asking, review
 from webhook.app import BODIES_LIMIT, BODY_LIMIT
+from webhook.connections import ARRIVED
 
 JSON = {"Content-Type": "application/json"}
 CHUNK = 64 * 1024
@@ -75,7 +78,7 @@ async def test_a_body_that_is_too_large_takes_no_memory(site: Site, body_of: Any
 
 
 async def test_a_body_of_7_mib_is_read(site: Site) -> None:
-    pod = asking().spec(containers=[{"name": "main", "env": [{"name": "X", "value": "x" * (7 * 2**20)}]}])
+    pod = a_pod().spec(containers=[{"name": "main", "env": [{"name": "X", "value": "x" * (7 * 2**20)}]}])
     assert (await site.ask("/mutate", pod))["allowed"] is True
     assert BODY_LIMIT > 7 * 2**20
 
@@ -99,6 +102,21 @@ async def test_a_body_that_does_not_arrive_in_time_is_refused(site: Site) -> Non
         assert answer.status == 408
         assert answer.headers["Connection"] == "close"
     assert site.handlers.bodies.inside == 0
+
+
+async def test_the_time_that_a_request_waited_before_it_was_looked_at_counts(site: Site) -> None:
+    @web.middleware
+    async def late(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[ARRIVED] = asyncio.get_running_loop().time() - 3
+        return await handler(request)
+
+    app = site.handlers.app()
+    app.middlewares.append(late)
+    async with TestClient(TestServer(app)) as http:
+        for timeout, is_answered in (("3s", False), ("30s", True)):
+            async with http.post(f"/mutate?timeout={timeout}", json=review(asking())) as answer:
+                body = await answer.json()
+                assert (answer.status == 200 and body["response"]["allowed"]) is is_answered
 
 
 async def test_a_compressed_body_is_refused_unread(site: Site) -> None:

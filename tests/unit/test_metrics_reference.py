@@ -19,6 +19,7 @@ COUNTS_OF_THINGS = {
     "placement_ready",
     "placement_leader",
     "placement_reviews_in_flight",
+    "placement_connections",
     "placement_ledger_write_entries",
     "placement_watch_objects",
     "placement_queue_depth",

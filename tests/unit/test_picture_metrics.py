@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from controller.picture_metrics import card_families, waiting_families
+from controller.picture_metrics import CardMetrics, waiting_families
 from shared.api import names
 from shared.core.ledger import Entry, Mark
 from shared.core.nodes import node_facts
@@ -26,13 +26,25 @@ def a_cluster(
 ) -> Cluster:
     """A cluster with one node, its cards of `gbs` GB, and the entries of its ledger."""
     cluster = Cluster()
+    add_node(cluster, node, *gbs, ledger=ledger, there=there)
+    return cluster
+
+
+def add_node(
+    cluster: Cluster,
+    node: str,
+    *gbs: int,
+    ledger: Mapping[str, Entry] = MappingProxyType({}),
+    there: bool = True,
+    version: int = 1,
+) -> None:
+    """Puts a node in, or in the place of one of that name."""
     reservations = {(reservation * 10)[:10]: entry.encode() for reservation, entry in ledger.items()}
     raw = gpu_node(node, *gbs, reservations=reservations)
     if there:
         cluster.node_upserted(node_facts(a_node(node).raw()))
-    metadata = {"name": node, "uid": "uid", "resourceVersion": "1"}
+    metadata = {"name": node, "uid": "uid", "resourceVersion": str(version)}
     cluster.gpu_node_upserted(read_gpu_node({**raw, "metadata": metadata}, exclusive=False))
-    return cluster
 
 
 def an_entry(*gbs: int, mark: Mark = Mark.NONE) -> Entry:
@@ -40,18 +52,23 @@ def an_entry(*gbs: int, mark: Mark = Mark.NONE) -> Entry:
 
 
 def cards(cluster: Cluster) -> AtScrape:
-    return AtScrape(lambda: card_families(cluster))
+    return AtScrape(CardMetrics(cluster).families)
 
 
 def of_card(cluster: Cluster, card: str, node: str = "t4") -> dict[str, float]:
-    kinds = ("budget", "reserved", "kept", "preempting", "free")
-    return {kind: value(cards(cluster), f"placement_card_{kind}_gb", node=node, card=card) for kind in kinds}
+    """The GB of a card by metric."""
+    return {
+        each.name.removeprefix("placement_card_").removesuffix("_gb"): each.value
+        for family in CardMetrics(cluster).families()
+        for each in family.samples
+        if each.labels == {"node": node, "card": card}
+    }
 
 
 def test_each_card_has_its_own_sums() -> None:
     cluster = a_cluster(16, 24, ledger={"a": an_entry(6), "b": an_entry(4, 8)})
-    assert of_card(cluster, "0") == {"budget": 16, "reserved": 10, "kept": 0, "preempting": 0, "free": 6}
-    assert of_card(cluster, "1") == {"budget": 24, "reserved": 8, "kept": 0, "preempting": 0, "free": 16}
+    assert of_card(cluster, "0") == {"budget": 16, "reserved": 10, "free": 6}
+    assert of_card(cluster, "1") == {"budget": 24, "reserved": 8, "free": 16}
 
 
 def test_kept_and_preempting_entries_are_told_besides_being_reserved() -> None:
@@ -61,7 +78,7 @@ def test_kept_and_preempting_entries_are_told_besides_being_reserved() -> None:
 
 def test_a_node_that_is_away_keeps_its_cards_and_has_nothing_free() -> None:
     cluster = a_cluster(16, ledger={"a": an_entry(6)}, there=False)
-    assert of_card(cluster, "0") == {"budget": 16, "reserved": 6, "kept": 0, "preempting": 0, "free": 0}
+    assert of_card(cluster, "0") == {"budget": 16, "reserved": 6, "free": 0}
 
 
 def test_of_a_pool_only_what_its_nodes_memory_backs_is_left() -> None:
@@ -87,10 +104,33 @@ def test_a_node_that_goes_takes_its_series_with_it() -> None:
 
 def test_the_series_are_as_many_as_the_cards_whatever_is_on_them() -> None:
     def series(cluster: Cluster) -> int:
-        return sum(len(family.samples) for family in card_families(cluster))
+        return sum(len(family.samples) for family in CardMetrics(cluster).families())
 
     entries = {letter: an_entry(1) for letter in "abcdefghij"}
-    assert series(a_cluster(16, 16)) == series(a_cluster(16, 16, ledger=entries)) == 2 * 5
+    assert series(a_cluster(16, 16)) == series(a_cluster(16, 16, ledger=entries)) == 2 * 3
+
+
+def test_only_what_changed_is_worked_out_anew_and_it_is() -> None:
+    def samples() -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for family in told.families():
+            for each in family.samples:
+                found.setdefault(each.labels["node"], []).append(id(each))
+        return found
+
+    cluster = a_cluster(16, ledger={"a": an_entry(6)}, node="t4")
+    add_node(cluster, "t5", 16)
+    told = CardMetrics(cluster)
+    before = list(told.families())  # which keeps the samples, and so their identities, alive
+    assert before
+    first = samples()
+    assert samples() == first
+    cluster.pod_upserted(a_pod("other").limited_to({names.card_resource(0): 4}).on("t5").facts())
+    assert samples()["t4"] == first["t4"]
+    assert not set(samples()["t5"]) & set(first["t5"])
+    assert value(AtScrape(told.families), "placement_card_free_gb", node="t5", card="0") == 12
+    add_node(cluster, "t5", 16, ledger={"b": an_entry(8)}, version=2)
+    assert value(AtScrape(told.families), "placement_card_reserved_gb", node="t5", card="0") == 8
 
 
 def test_units_of_a_vendor_are_told_in_the_gb_that_they_stand_for() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
+from controller.placement_status import MOST_PLACEMENTS
 from controller.placements import Placements
 from shared.api import names
 from shared.core.ledger import Mark
@@ -22,6 +23,7 @@ from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from shared.kube.model_placements import patch_status
+from shared.kube.owners import Owners
 from tests.builders import PodBuilder, a_pod
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
@@ -246,6 +248,23 @@ async def test_a_workload_that_was_made_anew_gets_an_object_of_its_own(control: 
     assert placement is not None
     assert placement["metadata"]["ownerReferences"][0]["uid"] == new.uid
     assert "refusals" not in placement["status"]
+
+
+async def test_an_object_that_its_workload_left_behind_makes_room_for_that_of_the_next(control: Control) -> None:
+    """`kubectl delete --cascade=orphan` takes the reference to the owner off."""
+    old = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    await control.refuse(old, old)
+    await becomes(control, old, "Failed")
+    path = paths.model_placements("models", "statefulset-chat")
+    await control.served.client.delete("/apis/apps/v1/namespaces/models/statefulsets/chat")
+    await control.served.client.merge_patch(path, {"metadata": {"ownerReferences": None}})
+    await eventually(lambda: control.placement(old) is None)
+    new = an_owner(control.served, "StatefulSet", "chat", replicas=1)
+    control.see_pod("chat-0", new)
+    await becomes(control, new, "Running")
+    placement = control.placement(new)
+    assert placement is not None
+    assert placement["metadata"]["ownerReferences"][0]["uid"] == new.uid
 
 
 async def test_an_owner_of_an_unknown_kind_wants_what_was_seen_of_it(control: Control) -> None:
@@ -535,6 +554,29 @@ async def test_how_placements_ended_is_remembered_over_a_change_of_controllers(t
         assert history[0]["since"] == "2026-11-30T09:30:00Z"
 
 
+@pytest.mark.parametrize("sees_it_run", [True, False], ids=["seen-running", "found-finished"])
+async def test_a_bare_pod_that_finishes_before_its_first_report_is_reported_whoever_leads(
+    tmp_path: Path, *, sees_it_run: bool
+) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        pod = a_pod("alone").limited_to({names.card_resource(0): "6"}).on("t4").in_phase("Running")
+        uid = store(control.objects, paths.pods("models"), pod.raw())["metadata"]["uid"]
+        if sees_it_run:
+            control.start(keeping(control).run())
+            control.cluster.pod_upserted(replace(pod.facts(), key=uid))
+        finished = {"status": {"phase": "Succeeded"}}
+        control.objects.update(
+            place_of(paths.status_of(paths.pods("models", "alone"))), lambda raw: {**raw, **finished}
+        )
+        control.fates.seen(uid, replace(a_fate("alone", "Succeeded"), key=uid))
+        control.cluster.pod_deleted(uid)
+        if not sees_it_run:
+            control.start(keeping(control).run())
+        status = await becomes(control, OwnerRef("v1", "Pod", "alone", uid), "Idle")
+        assert [(each["pod"], each["ended"]) for each in status["history"]] == [("alone", "Finished")]
+
+
 async def test_a_controller_that_has_just_begun_does_not_take_pods_for_gone_that_it_has_not_assigned_yet(
     tmp_path: Path,
 ) -> None:
@@ -550,6 +592,28 @@ async def test_a_controller_that_has_just_begun_does_not_take_pods_for_gone_that
         before = control.placement(top)
         await keeping(control).reconcile(("models", top))
         assert control.placement(top) == before
+
+
+async def test_a_controller_that_has_just_begun_counts_also_the_pods_for_which_the_status_has_no_room(
+    tmp_path: Path,
+) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 240)
+        many = MOST_PLACEMENTS + 5
+        top, replica_set = a_deployment(control, many)
+        first = control.start(keeping(control).run())
+        for number in range(many):
+            control.see_pod(f"chat-{number}", replica_set)
+        await becomes(control, top, "Running")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await control.seen(top)
+        before = control.objects.version
+        control.see_pod("chat-one-more", replica_set)
+        control.start(keeping(replace(control, owners=Owners(control.served.client))).run())
+        await eventually(lambda: control.status(top)["placed"] == many + 1)
+        written = control.objects.changes_after(before, place_of(paths.model_placements()))
+        assert [change.after["status"]["placed"] for change in written if change.after] == [many + 1]
 
 
 async def test_a_second_controller_counts_an_event_of_the_first_on(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ async def ready(session: aiohttp.ClientSession, settings: CommonSettings) -> tup
 
 async def until_health(session: aiohttp.ClientSession, settings: CommonSettings, status: int, words: str = "") -> str:
     """Waits until `/readyz` answers with `status` and `words` in its text, which is returned."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             seen, text = await ready(session, settings)
             if seen == status and words in text:
@@ -146,7 +146,7 @@ async def scraped(session: aiohttp.ClientSession, settings: CommonSettings) -> s
 
 async def until_scraped(session: aiohttp.ClientSession, settings: CommonSettings, words: str) -> str:
     """Waits until `/metrics` has `words` in its text, which is returned."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             text = await scraped(session, settings)
             if words in text:
@@ -189,6 +189,24 @@ def _assert_labelled_as_defined(text: str) -> None:
         for sample in family.samples:
             name = re.sub(r"_(bucket|count|sum)$", "", sample.name)
             assert sample.labels.keys() - {"le"} == labels.get(name, sample.labels.keys()), sample
+
+
+async def test_a_webhook_tells_of_its_connections(served: Served, tmp_path: Path) -> None:
+    webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    controller = ControllerSettings(common(served, tmp_path), "controller-0")
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    async with (
+        aiohttp.ClientSession() as session,
+        running(webhook_process._serve(webhook, asyncio.Event())),
+        running(controller_process._control(controller, asyncio.Event())),
+    ):
+        await until_health(session, webhook.common, 200)
+        assert "placement_connections 0.0\n" in await scraped(session, webhook.common)
+        _, writer = await asyncio.open_connection(HOST, webhook.listen_port, ssl=trusting)
+        told = await until_scraped(session, webhook.common, "placement_connections 1.0\n")
+        writer.transport.abort()
+    assert "placement_connections_turned_away_total 0.0\n" in told
 
 
 async def test_a_controller_that_stands_by_tells_nothing_of_the_cluster(served: Served, tmp_path: Path) -> None:

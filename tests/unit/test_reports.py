@@ -59,7 +59,13 @@ async def test_listeners_hear_what_is_and_what_was_until_they_leave(control: Con
     assert len(heard) == told
 
 
-async def test_an_object_that_nobody_owns_is_passed_over(control: Control) -> None:
-    control.objects.create(place_of(paths.model_placements("models")), {"metadata": {"name": "by-hand"}})
-    await control.refuse(CHAT, REPLICA_SET)
-    await eventually(lambda: len(list(control.reports.all())) == 1)
+async def test_an_object_that_nobody_owns_is_about_no_workload_and_found_by_the_next_of_its_name(
+    control: Control,
+) -> None:
+    place = place_of(paths.model_placements("models"))
+    control.objects.create(place, {"metadata": {"name": "deployment-chat", "namespace": "models"}})
+    await eventually(lambda: bool(list(control.reports.all())))
+    report = control.reports.of("models", CHAT)
+    assert report is not None
+    assert report.workload.uid == ""
+    assert control.reports.of("models", report.workload) == report

@@ -43,6 +43,22 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
+class Clock:
+    """The monotonic clock of the waker, which stands still until a test moves it."""
+
+    now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("controller.waking.time", clock)
+    return clock
+
+
 def waker(control: Control, recorder: ControlRecorder | None = None, *, preemption: bool = False) -> Waker:
     client = control.served.client
     return Waker(
@@ -295,16 +311,20 @@ async def test_an_owner_that_cannot_be_read_is_logged_and_does_not_keep_others_w
     assert [type(record.exc_info[1]) for record in caplog.records if record.exc_info] == [ValueError]
 
 
-async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(control: Control) -> None:
+async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(
+    control: Control, clock: Clock
+) -> None:
     await waiting(control, "chat")
     waking = waker(control)
-    for pause_s, expected in ((0.0, 1), (0.0, 1), (2.1, 2), (2.1, 2)):
-        await asyncio.sleep(pause_s)
+    for later_s, expected in ((0, 1), (1, 1), (1, 2), (3, 2), (1, 3), (7, 3), (1, 4)):
+        clock.now_s += later_s
         await waking.walk()
         assert len(wakings(control)) == expected
 
 
-async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(control: Control) -> None:
+async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(
+    control: Control, clock: Clock
+) -> None:
     owner = await waiting(control, "chat", "2", replicas=8)
     waking = waker(control)
     for pods in range(3):
@@ -313,7 +333,7 @@ async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_s
         assert len(wakings(control)) == pods + 1
         control.see_pod(f"chat-{pods}", owner, gb=2)
     await waking.walk()
-    await asyncio.sleep(2.1)
+    clock.now_s += 2
     await waking.walk()
     assert len(wakings(control)) == 5
 

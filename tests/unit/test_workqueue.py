@@ -51,7 +51,7 @@ async def test_of_two_delays_for_a_key_the_shorter_counts() -> None:
     queue.add_after("a", 60)
     queue.add_after("a", 0.001)
     queue.add_after("a", 60)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         assert await queue.get() == "a"
 
 
@@ -94,7 +94,7 @@ async def test_a_key_whose_worker_failed_comes_again_and_only_the_unexpected_is_
 
     queue.add("a")
     running = asyncio.create_task(queue.run(worker))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await done.wait()
     running.cancel()
     await asyncio.wait({running})
@@ -142,7 +142,7 @@ async def test_workers_share_the_keys_and_none_is_in_two_hands() -> None:
     for number in range(10):
         queue.add(str(number))
     running = asyncio.create_task(queue.run(worker, workers=3))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await enough.wait()
     running.cancel()
     await asyncio.wait({running})
@@ -165,3 +165,18 @@ async def test_a_cancelled_worker_gives_its_key_back() -> None:
     running.cancel()
     await asyncio.wait({running})
     assert await drain(queue) == ["a"]
+
+
+async def test_a_queue_is_idle_when_no_key_waits_or_is_in_work() -> None:
+    queue = a_queue()
+    await queue.idle()
+    queue.add("a")
+    idle = asyncio.create_task(queue.idle())
+    key = await queue.get()
+    queue.add("a")
+    queue.done(key)
+    await asyncio.sleep(0)
+    assert not idle.done()
+    queue.add_after(await queue.get(), 3600.0)
+    queue.done("a")
+    await idle

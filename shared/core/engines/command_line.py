@@ -10,11 +10,13 @@ from shared.core.containers import Container
 from shared.core.engines.shell import read_script
 from shared.core.engines.spec import EngineSpec
 from shared.core.engines.tables import SPECS
-from shared.core.engines.words import Variables, Word, expand_all
+from shared.core.engines.words import LONGEST_TEXT, Variables, Word, expand_all
 from shared.core.engines.wrappers import SHELLS, WRAPPERS, basename, shell_text, unwrapped
 
 _DEEPEST = 6
 _MOST_SHELLS = 64
+_MOST_SHELL_TEXT = LONGEST_TEXT
+"""Characters in all: texts that start shells with texts of theirs multiply each other."""
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*\Z")
 _PYTHON_VALUED = frozenset({"-X", "-W"})
 _PROGRAMS = frozenset(program for spec in SPECS.values() for program in (*spec.programs, *spec.direct_programs))
@@ -91,6 +93,7 @@ class _Taken:
         self._variables = variables
         self._unread = unread
         self._shells = 0
+        self._shell_text = 0
 
     def apart(self, words: Sequence[Word], env: Mapping[str, Word], *, plain: bool, depth: int) -> Iterator[Invocation]:
         """The programs that `words` start in the end."""
@@ -115,8 +118,9 @@ class _Taken:
         self, text: str, parameters: Sequence[Word], env: Mapping[str, Word], depth: int
     ) -> Iterator[Invocation]:
         self._shells += 1
-        if self._shells > _MOST_SHELLS:
-            self._unread.append("more than 64 shell texts")
+        self._shell_text += len(text)
+        if self._shells > _MOST_SHELLS or self._shell_text > _MOST_SHELL_TEXT:
+            self._unread.append("more shell texts than are read of one container")
             return
         variables = dict(self._variables)
         variables.update({name: word.text if word.known else None for name, word in env.items()})

@@ -12,7 +12,7 @@ from shared.core.engines.values import name as name_of_model
 from shared.core.engines.words import Word
 
 _NEGATIVE = re.compile(r"-(?:[0-9]+\.?|[0-9]*\.[0-9]+)\Z")
-_MOST_WORDS = 4096
+_MOST_WORDS = 1024
 _BOOLEAN = frozenset({"true", "false"})
 _MODEL_VARIABLE = re.compile(r"\$[{(]?[A-Za-z0-9_]*MODEL", re.IGNORECASE)
 

@@ -54,10 +54,14 @@ class Image:
     model: str | None = None
 
 
-@lru_cache(maxsize=1024)
 def read_image(reference: str) -> Image:
     """The engine in an image such as `docker.io/vllm/vllm-openai:v0.11.0@sha256:...`. Never raises."""
-    path, tag = _split(reference[:_LONGEST].lower())
+    return _read(reference[:_LONGEST])
+
+
+@lru_cache(maxsize=1024)
+def _read(reference: str) -> Image:
+    path, tag = _split(reference.lower())
     spec = _engine(path, tag)
     if spec is None:
         return Image()

@@ -21,10 +21,11 @@ class Scope:
         self._environment: Mapping[str, Word] = {}
         self._put_in = 0
 
-    @property
-    def arguments(self) -> tuple[Word, ...]:
-        """What `$@` stands for."""
-        return self._parameters[1:]
+    def arguments(self) -> tuple[Word, ...] | None:
+        """What `$@` stands for, None if it cannot be known. Bounded as `value` is."""
+        found = self._parameters[1:]
+        self._put_in += sum(len(word.text) + 1 for word in found) if self._put_in <= LONGEST_TEXT else 0
+        return None if self._put_in > LONGEST_TEXT else found
 
     @property
     def environment(self) -> Mapping[str, Word]:

@@ -44,7 +44,7 @@ class WordReader:
                 self._single_quoted(pieces)
             elif self.text.startswith('"$@"', self.at):
                 self.at += 4
-                _add_arguments(pieces, self.scope.arguments)
+                self._add_arguments(pieces, self.at - 4)
             elif char == '"':
                 self._double_quoted(pieces)
             elif char in "$`":
@@ -160,13 +160,23 @@ class WordReader:
 
     def _add_variable(self, pieces: Pieces, name: str, start: int, *, quoted: bool) -> None:
         if name in {"@", "*"}:
-            _add_arguments(pieces, self.scope.arguments)
+            self._add_arguments(pieces, start)
             return
         value = self.scope.value(name)
         if value is None:
             self._add_unknown(pieces, start, quoted=quoted)
         else:
             pieces.add_expansion(Word(value), quoted=quoted)
+
+    def _add_arguments(self, pieces: Pieces, start: int) -> None:
+        arguments = self.scope.arguments()
+        if arguments is None:
+            self._add_unknown(pieces, start, quoted=False)
+            return
+        for index, word in enumerate(arguments):
+            if index:
+                pieces.end()
+            pieces.add(word.text, known=word.known)
 
     def _add_unknown(self, pieces: Pieces, start: int, *, quoted: bool) -> None:
         pieces.add(self.text[start : self.at], known=False, quoted=quoted)
@@ -195,13 +205,6 @@ class WordReader:
 
     def _unclosed(self, sign: str) -> None:
         self.unread.append(f"everything behind a {sign} that is not closed")
-
-
-def _add_arguments(pieces: Pieces, arguments: Sequence[Word]) -> None:
-    for index, word in enumerate(arguments):
-        if index:
-            pieces.end()
-        pieces.add(word.text, known=word.known)
 
 
 def joined(words: Sequence[Word]) -> Word:

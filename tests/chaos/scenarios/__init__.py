@@ -10,9 +10,14 @@ from tests.chaos.scenarios.controller_failover import CONTROLLER_FAILOVER
 from tests.chaos.scenarios.lost_creates import LOST_CREATES
 from tests.chaos.scenarios.node_churn import NODE_CHURN
 from tests.chaos.scenarios.partitions import PARTITION
+from tests.chaos.scenarios.pod_ends import POD_ENDS
+from tests.chaos.scenarios.preemption import PREEMPTION
 from tests.chaos.scenarios.restarts import ROLLING_RESTART, WEBHOOK_KILLS
+from tests.chaos.scenarios.rollouts import ROLLOUTS
 from tests.chaos.scenarios.scenario import Scenario
 from tests.chaos.scenarios.stale_cache import STALE_CACHE
+from tests.chaos.scenarios.stuck_pods import STUCK_PODS
+from tests.chaos.scenarios.waiting import WAITING
 from tests.chaos.scenarios.webhook_network import WEBHOOK_NETWORK
 
 __all__ = ["SCENARIOS", "Scenario"]
@@ -33,5 +38,10 @@ SCENARIOS = {
         CLOCK_STEPS,
         API_SERVER_RESTART,
         NODE_CHURN,
+        POD_ENDS,
+        ROLLOUTS,
+        STUCK_PODS,
+        PREEMPTION,
+        WAITING,
     )
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from tests.chaos.api_faults import RequestRule, expired_watch, lost_answer, slow, status, truncated
+from tests.chaos.api_faults import RequestRule, delay, expired_watch, lost_answer, slow, status, truncated
 from tests.chaos.scenarios.scenario import Scenario
 from tests.chaos.scene import Scene
-from tests.fakes.faults import Act, delay, drop
+from tests.fakes.faults import Act, drop
 
 _SLOWEST_S = 2.0
 _BYTES_A_SECOND = 50_000
@@ -47,5 +47,5 @@ def _slow(scene: Scene) -> None:
             time.sleep(0.5)
 
 
-API_ERRORS = Scenario("api-errors", _errors, 40.0, short_s=15.0)
-SLOW_API = Scenario("slow-api", _slow, 30.0)
+API_ERRORS = Scenario("api-errors", _errors, 30.0, short_s=15.0)
+SLOW_API = Scenario("slow-api", _slow, 25.0)

@@ -45,4 +45,4 @@ def _once(scene: Scene, here: Pool, namespace: Namespace, number: int) -> tuple[
     return led_s, placed_s
 
 
-CONTROLLER_FAILOVER = Scenario("controller-failover", _failover, 40.0, short_s=1.0)
+CONTROLLER_FAILOVER = Scenario("controller-failover", _failover, 30.0, short_s=1.0)

@@ -64,5 +64,5 @@ def _is_ready(process: Process) -> bool:
     return answers(int(process.env["PLACEMENT_HEALTH_PORT"]), "/readyz")
 
 
-WEBHOOK_KILLS = Scenario("webhook-kills", _kills, 40.0, short_s=15.0)
+WEBHOOK_KILLS = Scenario("webhook-kills", _kills, 30.0, short_s=15.0)
 ROLLING_RESTART = Scenario("rolling-restart", _rolling, 25.0, short_s=1.0)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tests.chaos.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Something that goes wrong for `seconds`; `short_s` is set where it is part of the short run."""
+    """Something that goes wrong for `seconds`; `short_s` is set where it is part of the short run.
+
+    Where there are `settings`, the operator's processes are restarted with these environment variables before, and
+    without them afterwards.
+    """
 
     name: str
     play: Callable[[Scene], None]
     seconds: float
     short_s: float | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
