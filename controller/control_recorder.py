@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from enum import StrEnum
 
+from controller.memory_trouble import CODES
 from shared.core.ledger import Mark
 from shared.kube.ledger import Changes
 from shared.obs import metrics
@@ -28,8 +29,15 @@ class ControlRecorder(Recorder):
     def __init__(self) -> None:
         repairs = counter(metrics.LEDGER_REPAIRS)
         self.woken, self.terms = counter(metrics.OWNERS_WOKEN), counter(metrics.LEADER_TERMS)
+        self.stuck_deleted, self.rejected_deleted = counter(metrics.STUCK_DELETED), counter(metrics.REJECTED_DELETED)
+        memory = counter(metrics.OUT_OF_MEMORY)
         self._repairs = {repair: repairs.labels(repair) for repair in Repair}
-        super().__init__(repairs, self.woken, self.terms)
+        self._memory = {code: memory.labels(code) for code in CODES.values()}
+        super().__init__(repairs, self.woken, self.terms, self.stuck_deleted, self.rejected_deleted, memory)
+
+    def ran_out(self, code: str) -> None:
+        """A container was found to have died for lack of memory; `code` says of which."""
+        self._memory[code].inc()
 
     def repaired(self, written: Changes, *, unseen: Set[str], unreadable: Set[str]) -> None:
         """Changes of a ledger were written. No pod came for the entries in `unseen`."""

@@ -15,6 +15,7 @@ from shared.kube.errors import ApiError, Forbidden, Throttled
 from shared.kube.fates import CrashKey, Fates
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -29,10 +30,10 @@ _BYTES: Final = 64 * 1024
 class CrashLogs:
     """Looks into the log of each crash once, until the right to do so turns out to be missing."""
 
-    def __init__(self, client: KubeClient, fates: Fates) -> None:
+    def __init__(self, client: KubeClient, fates: Fates, queues: QueueRecorder | None = None) -> None:
         self._client = client
         self._fates = fates
-        self._queue: WorkQueue[CrashKey] = WorkQueue("crash logs")
+        self._queue: WorkQueue[CrashKey] = WorkQueue("crash logs", queues)
         self._is_forbidden = False
 
     async def run(self) -> None:

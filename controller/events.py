@@ -41,15 +41,15 @@ class Events:
         self._now = now
         self._levels: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
 
-    async def emit(self, namespace: str, about: OwnerRef, kind: EventType, reason: str, message: str) -> None:
-        """Records an event about an object, unless that has had too many of late. Raises `ApiError`.
+    async def emit(self, namespace: str, about: OwnerRef, kind: EventType, reason: str, message: str) -> bool:
+        """Records an event about an object, unless that has had too many of late; whether it was. Raises `ApiError`.
 
         The name is made of what the event says, so an equal one finds the first and raises its count, whichever
         controller wrote that.
         """
         if not self._may_tell(about.uid):
             log.debug("event held back", namespace=namespace, kind=about.kind, name=about.name, reason=reason)
-            return
+            return False
         digest = hashlib.sha256("\n".join([about.uid, kind, reason, message]).encode()).hexdigest()[:_HASH]
         name = f"{about.name[:_LONGEST_PREFIX].rstrip('.-')}.{digest}"
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -76,6 +76,7 @@ class Events:
             await self._client.create(paths.events(namespace), body)
         except AlreadyExists:
             await self._count(namespace, name, now, body)
+        return True
 
     def _may_tell(self, uid: str) -> bool:
         now = self._now()

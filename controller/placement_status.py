@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from controller.placement_history import shown_cards
@@ -29,6 +30,43 @@ class Holder(Protocol):
     def units(self) -> Units: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """How many pods a workload wants, and how many of its pods are how far. One that is `leaving` counts for nothing
+    else, and one that is `preempting` has its cards only once others have left them.
+    """
+
+    wanted: int
+    refused: int
+    placed: int
+    running: int
+    preempting: int
+    leaving: int
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.wanted or self.placed or self.preempting)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every wanted pod has its cards."""
+        return self.placed >= self.wanted and not (self.refused or self.preempting or self.is_idle)
+
+    @property
+    def runs(self) -> bool:
+        return self.is_complete and self.running == self.placed
+
+    @property
+    def phase(self) -> str:
+        if self.refused:
+            return "Failed"
+        if self.is_idle:
+            return "Idle"
+        if not self.is_complete:
+            return "Pending"
+        return "Running" if self.runs else "Placed"
+
+
 def placement_status(
     pods: Iterable[PodFacts],
     refusals: Mapping[str, Mapping[str, Any]],
@@ -37,33 +75,38 @@ def placement_status(
     now: str,
     *,
     down: Collection[str] = (),
+    preempting: Collection[str] = (),
     trouble: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The status of a workload that wants `wanted` pods, as a merge patch without its refusals and its history.
 
     `refusals` are those that still stand. `old` is the status so far: a condition keeps its time while it does not
-    change. `down` are the uids of pods with a container that died and does not run again yet, and `trouble` is the last
-    death for lack of memory that is still news.
+    change. `down` are the uids of pods with a container that died and does not run again yet, `preempting` those of
+    pods that wait until others have left their cards, and `trouble` is the last death for lack of memory that is still
+    news.
     """
-    placed = sorted((pod for pod in pods if pod.is_placed), key=lambda pod: pod.name)
-    running = sum(pod.running and pod.key not in down for pod in placed)
+    shown = sorted((pod for pod in pods if pod.is_placed), key=lambda pod: pod.name)
+    staying = [pod for pod in shown if not pod.terminating]
+    placed = [pod for pod in staying if pod.key not in preempting]
+    count = _Count(
+        wanted=wanted,
+        refused=len(refusals),
+        placed=len(placed),
+        running=sum(pod.running and pod.key not in down for pod in placed),
+        preempting=len(staying) - len(placed),
+        leaving=len(shown) - len(staying),
+    )
     newest = max(refusals.values(), key=lambda refusal: str(refusal.get("since", "")), default=None)
-    if newest is not None:
-        phase = "Failed"
-    elif placed and len(placed) >= wanted and running == len(placed):
-        phase = "Running"
-    else:
-        phase = "Placed"
     return {
-        "phase": phase,
+        "phase": count.phase,
         **_error(newest, trouble),
         "wanted": wanted,
-        "placed": len(placed),
-        "where": _where(placed) or None,
+        "placed": count.placed,
+        "where": _where(shown, count, preempting) or None,
         "ask": (newest.get("demand") or None) if newest else None,
-        "placements": [_placement(pod, pod.running and pod.key not in down) for pod in placed[:MOST_PLACEMENTS]],
+        "placements": [_placement(pod, down, preempting) for pod in shown[:MOST_PLACEMENTS]],
         "outOfMemory": trouble,
-        "conditions": _conditions(_state(len(placed), running, wanted, refusals), old, now),
+        "conditions": _conditions(_state(count, refusals), old, now),
     }
 
 
@@ -110,52 +153,65 @@ def _gb_words(holder: Holder) -> str:
     return f"{holder.shares[0][1]} GB" + (" each" if len(holder.shares) > 1 else "")
 
 
-def _where(placed: Sequence[PodFacts]) -> str:
-    shown = "; ".join(card_words(pod) for pod in placed[:_SHOWN_PLACES])
-    more = len(placed) - _SHOWN_PLACES
-    text = f"{shown}; and {more} more" if more > 0 else shown
-    unbound = sum(not pod.bound for pod in placed)
-    end = f" ({unbound} not scheduled)" if unbound else ""
+def _where(shown: Sequence[PodFacts], count: _Count, preempting: Collection[str]) -> str:
+    first = sorted(shown, key=lambda pod: pod.terminating)[:_SHOWN_PLACES]
+    places = "; ".join(card_words(pod) for pod in first)
+    more = len(shown) - len(first)
+    text = f"{places}; and {more} more" if more else places
+    unbound = sum(not (pod.bound or pod.terminating or pod.key in preempting) for pod in shown)
+    notes = (
+        (unbound, "not scheduled"),
+        (count.preempting, "waiting for others to leave"),
+        (count.leaving, "leaving"),
+    )
+    words = ", ".join(f"{number} {what}" for number, what in notes if number)
+    end = f" ({words})" if words else ""
     most = _LONGEST_WHERE - len(end)
     return (text if len(text) <= most else text[: most - 3] + "...") + end
 
 
-def _placement(pod: PodFacts, running: bool) -> dict[str, Any]:  # noqa: FBT001
+def _placement(pod: PodFacts, down: Collection[str], preempting: Collection[str]) -> dict[str, Any]:
     return {
         "pod": pod.name,
         "uid": pod.key,
         "node": pod.node,
         "cards": shown_cards(pod.shares),
         "since": pod.created,
-        "running": running,
+        "running": pod.running and pod.key not in down,
+        "preempting": pod.key in preempting,
+        "leaving": pod.terminating,
     }
 
 
-def _state(
-    placed: int, running: int, wanted: int, refusals: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[str, bool, str, str]]:
+def _state(count: _Count, refusals: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, bool, str, str]]:
     """Type, whether it holds, reason and message of each condition."""
-    complete = placed >= wanted and not refusals
-    yield (
-        "Placed",
-        complete,
-        "AllPlaced" if complete else "Refused" if refusals else "Incomplete",
-        f"{placed} of {wanted} pods have their cards",
-    )
-    runs = complete and 0 < placed == running
+    of = f"{count.placed} of {count.wanted} pods have their cards"
+    waits = f"; {count.preempting} wait until pods of lower priority have left" if count.preempting else ""
+    yield "Placed", count.is_complete, _why_placed(count), of + waits
     yield (
         "Running",
-        runs,
-        "AllRunning" if runs else "NothingWanted" if not wanted and not placed else "NotAllRunning",
-        f"{running} of {max(wanted, placed)} pods run",
+        count.runs,
+        "AllRunning" if count.runs else "NothingWanted" if count.is_idle else "NotAllRunning",
+        f"{count.running} of {max(count.wanted, count.placed)} pods run",
     )
     if any(refusal.get("waitable") for refusal in refusals.values()):
-        yield "Waiting", True, "WaitingForRoom", "a refused pod is placed by itself once it fits"
+        yield "Waiting", True, "WaitingForRoom", "a refused pod is placed once it fits and its owner creates it again"
     elif refusals:
         never = "what was refused fits nowhere, full or empty: ask for less, or change the cluster"
         yield "Waiting", False, "NothingToWaitFor", never
     else:
         yield "Waiting", False, "NothingToWaitFor", "no pod is refused"
+
+
+def _why_placed(count: _Count) -> str:
+    """The reason of the condition `Placed`."""
+    if count.refused:
+        return "Refused"
+    if count.preempting:
+        return "WaitsForOthersToLeave"
+    if count.is_idle:
+        return "NothingWanted"
+    return "AllPlaced" if count.is_complete else "Incomplete"
 
 
 def _conditions(state: Iterable[tuple[str, bool, str, str]], old: Mapping[str, Any], now: str) -> list[dict[str, Any]]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
 from controller.memory_trouble import memory_trouble
 from controller.placement_history import placement_history
-from controller.placement_status import MOST_PLACEMENTS, card_phrase, placement_status
+from controller.placement_news import placement_news
+from controller.placement_status import placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
+from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef
 from shared.core.pod_fate import PodFate
 from shared.core.pods import PodFacts
+from shared.core.preemption import victims_left
 from shared.core.wanted import wanted_pods
 from shared.kube import paths
 from shared.kube.backoff import jittered
@@ -41,6 +45,9 @@ of ten thousand others each look is a live read.
 _SETTLE_S: Final = 0.2
 """Pods of one workload come and go in bursts, which one write then reports."""
 
+_MEMORY: Final = "outOfMemory"
+"""Stands beside the keys of the refusals for what is told of a death for lack of memory."""
+
 Workload: TypeAlias = tuple[str, OwnerRef]
 """Namespace and top owner."""
 
@@ -58,6 +65,7 @@ class Placements:
         events: Events,
         now: Callable[[], datetime],
         queues: QueueRecorder | None = None,
+        recorder: ControlRecorder | None = None,
     ) -> None:
         self._client = client
         self._cluster = cluster
@@ -66,8 +74,10 @@ class Placements:
         self._owners = owners
         self._events = events
         self._now = now
+        self._recorder = recorder or ControlRecorder()
         self._workload_of: dict[str, Workload] = {}
         self._pods_of: dict[Workload, set[str]] = {}
+        self._preempting: set[str] = set()
         self._told: dict[str, dict[str, object]] = {}
         self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads", queues)
         self._queue: WorkQueue[Workload] = WorkQueue("model placements", queues)
@@ -77,6 +87,7 @@ class Placements:
         ends = [
             self._cluster.on_pod_change(self._pod_changed),
             self._fates.on_change(self._pod_changed),
+            self._cluster.on_node_change(self._node_changed),
             self._reports.on_change(self._report_changed),
         ]
         try:
@@ -106,6 +117,22 @@ class Placements:
             return
         self._leave(key)
 
+    def _node_changed(self, node: str) -> None:
+        """A ledger may say only now that a pod waits for others to leave."""
+        for key, pod in self._cluster.pods_on(node).items():
+            workload = self._workload_of.get(key)
+            if workload is not None and self._waits(pod) != (key in self._preempting):
+                self._queue.add_after(workload, _SETTLE_S)
+
+    def _waits(self, pod: PodFacts) -> bool:
+        """Whether a pod's cards are still held by others, which are about to leave them."""
+        located = None if pod.bound or pod.terminating else self._cluster.locate(pod.reservation or "")
+        return located is not None and located.entry.mark is Mark.PREEMPTING
+
+    def _victims_of(self, pod: PodFacts) -> int:
+        state = self._cluster.node(pod.node)
+        return 0 if state is None else victims_left(state, pod)
+
     def _member(self, key: str) -> PodFacts | PodFate | None:
         """A pod that a workload counts: a placed one, or one of which there is something else to tell."""
         pod = self._cluster.pod(key)
@@ -113,6 +140,7 @@ class Placements:
 
     def _leave(self, key: str) -> None:
         """Takes a pod off the workload that it counted for, if any."""
+        self._preempting.discard(key)
         workload = self._workload_of.pop(key, None)
         if workload is not None:
             members = self._pods_of[workload]
@@ -171,15 +199,15 @@ class Placements:
             self._queue.add((namespace, report.workload))
             self._queue.add_after(workload, _SETTLE_S)
             return
-        wanted = wanted_pods(owner) if owner is not None else None
-        if wanted is None:
-            wanted = len(pods) + len(standing)
+        wanted = _wanted(owner, pods, len(standing))
         time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         over = (fate for fate in fates if fate.is_over)
         history = placement_history(old, over, self._exists, self._fates.last_of, time)
         trouble = memory_trouble(old, pods, fates, history, now)
         down = {fate.key for fate in fates if fate.is_down}
-        status = placement_status(pods, standing, wanted, old, time, down=down, trouble=trouble)
+        preempting = {pod.key for pod in pods if self._waits(pod)}
+        self._preempting = (self._preempting - members) | preempting
+        status = placement_status(pods, standing, wanted, old, time, down=down, preempting=preempting, trouble=trouble)
         status["history"] = history
         for key in refusals.keys() - standing.keys():
             status.setdefault("refusals", {})[key] = None
@@ -187,7 +215,11 @@ class Placements:
         try:
             if _differs(old, status):
                 await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)
-            await self._tell(namespace, top, pods, standing, trouble, old)
+                if trouble is not None and trouble != old.get("outOfMemory"):
+                    self._recorder.ran_out(trouble["code"])
+            await self._tell_troubles(namespace, top, standing, trouble, old)
+            for reason, message in placement_news(old, pods, preempting, self._victims_of):
+                await self._events.emit(namespace, top, EventType.NORMAL, reason, message)
         except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
             # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
             log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)
@@ -218,31 +250,42 @@ class Placements:
             with contextlib.suppress(NotFound, Conflict):
                 await self._client.delete(path, {"preconditions": preconditions})
 
-    async def _tell(
+    async def _tell_troubles(
         self,
         namespace: str,
         top: OwnerRef,
-        pods: Iterable[PodFacts],
         standing: Mapping[str, Mapping[str, Any]],
         trouble: Mapping[str, Any] | None,
         old: Mapping[str, Any],
     ) -> None:
-        known = {placement.get("uid") for placement in old.get("placements") or ()}
-        if len(known) < MOST_PLACEMENTS:
-            for pod in sorted(pods, key=lambda pod: pod.name):
-                if pod.is_placed and pod.key not in known:
-                    message = f"pod {pod.name} is placed on {card_phrase(pod)}"
-                    await self._events.emit(namespace, top, EventType.NORMAL, "Placed", message)
-        if trouble is not None and trouble != old.get("outOfMemory"):
-            await self._events.emit(namespace, top, EventType.WARNING, trouble["code"], trouble["message"])
-        told = self._told.pop(top.uid, {})
-        if standing:
-            self._told[top.uid] = now_told = {key: state for key, state in told.items() if key in standing}
-            for key, refusal in standing.items():
-                state = (refusal.get("message"), refusal.get("count"))
-                if now_told.get(key) != state:
-                    await self._events.emit(namespace, top, EventType.WARNING, "NoFit", str(refusal.get("message")))
-                    now_told[key] = state
+        """Tells of each refusal and of a death for lack of memory once. What was held back or could not be written is
+        told at the next look, which such a workload gets soon.
+        """
+        troubles: dict[str, tuple[object, str, str]] = {
+            key: ((refusal.get("message"), refusal.get("count")), "NoFit", str(refusal.get("message")))
+            for key, refusal in standing.items()
+        }
+        shown: dict[str, object] = {}
+        if trouble is not None:
+            troubles[_MEMORY] = (trouble, trouble["code"], trouble["message"])
+            shown[_MEMORY] = old.get("outOfMemory")
+        told = {**shown, **self._told.pop(top.uid, {})}
+        if not troubles:
+            return
+        self._told[top.uid] = told = {key: state for key, state in told.items() if key in troubles}
+        for key, (state, reason, message) in troubles.items():
+            if told.get(key) != state:
+                told[key] = None
+                if await self._events.emit(namespace, top, EventType.WARNING, reason, message):
+                    told[key] = state
+
+
+def _wanted(owner: Mapping[str, Any] | None, pods: Collection[PodFacts], refused: int) -> int:
+    """How many pods an owner wants; of one that does not say so, how many were seen of it."""
+    if owner is not None and owner["metadata"].get("deletionTimestamp"):
+        return 0
+    wanted = wanted_pods(owner) if owner is not None else None
+    return sum(not pod.terminating for pod in pods) + refused if wanted is None else wanted
 
 
 def _differs(old: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

@@ -54,7 +54,17 @@ def reconcilers(settings: ControllerSettings, around: Surroundings) -> Iterator[
     """Those of one term."""
     client, cluster, owners, events = around.client, around.cluster, around.owners, around.events
     preemption, exclusive = settings.common.preemption, settings.common.exclusive
-    placements = Placements(client, cluster, around.fates, around.reports, owners, events, utc_now, around.queues)
+    placements = Placements(
+        client,
+        cluster,
+        around.fates,
+        around.reports,
+        owners,
+        events,
+        utc_now,
+        queues=around.queues,
+        recorder=around.recorder,
+    )
     yield LedgerKeeper(
         client,
         cluster,
@@ -77,10 +87,19 @@ def reconcilers(settings: ControllerSettings, around: Surroundings) -> Iterator[
         around.recorder,
         preemption=preemption,
     )
-    yield Stuck(client, cluster, owners, events, after_s=settings.stuck_after_s, replace=settings.replace_stuck)
-    yield Rejected(client, cluster, owners, events)
+    yield Stuck(
+        client,
+        cluster,
+        owners,
+        events,
+        after_s=settings.stuck_after_s,
+        replace=settings.replace_stuck,
+        recorder=around.recorder,
+        queues=around.queues,
+    )
+    yield Rejected(client, cluster, owners, events, around.recorder, around.queues)
     if settings.read_logs:
-        yield CrashLogs(client, around.fates)
+        yield CrashLogs(client, around.fates, around.queues)
 
 
 def utc_now() -> datetime:

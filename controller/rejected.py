@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
 from controller.pace import Pace
 from shared.core.owners import OwnerRef
@@ -22,6 +23,7 @@ from shared.kube.errors import Conflict, Forbidden, NotFound
 from shared.kube.owners import Owners
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -38,14 +40,23 @@ _BARE: Final = "it will not start again: delete it and create it anew"
 class Rejected:
     """Of the dead pods of one owner the newest is kept, for people to look at."""
 
-    def __init__(self, client: KubeClient, cluster: Cluster, owners: Owners, events: Events) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        owners: Owners,
+        events: Events,
+        recorder: ControlRecorder | None = None,
+        queues: QueueRecorder | None = None,
+    ) -> None:
         self._client = client
         self._cluster = cluster
         self._owners = owners
         self._events = events
+        self._recorder = recorder or ControlRecorder()
         self._told: dict[str, str] = {}
         self._pace = Pace(_PERIOD_S)
-        self._queue: WorkQueue[str] = WorkQueue("rejected pods")
+        self._queue: WorkQueue[str] = WorkQueue("rejected pods", queues)
 
     async def run(self) -> None:
         """Looks at every rejected pod now and as they come, until cancelled."""
@@ -83,8 +94,8 @@ class Rejected:
         about = OwnerRef("v1", "Pod", pod.name, pod.uid)
         if pod.owner is not None:
             about = await self._owners.top(pod.namespace, pod.owner)
-        await self._events.emit(pod.namespace, about, EventType.WARNING, "Rejected", message)
-        self._told[_key(pod)] = message
+        if await self._events.emit(pod.namespace, about, EventType.WARNING, "Rejected", message):
+            self._told[_key(pod)] = message
 
     async def _clear(self, pods: Iterable[RejectedPod]) -> None:
         oldest = next(iter(pods), None)
@@ -98,6 +109,7 @@ class Rejected:
         with contextlib.suppress(NotFound, Conflict):
             path = paths.pods(oldest.namespace, oldest.name)
             await self._client.delete(path, {"preconditions": {"uid": oldest.uid}})
+            self._recorder.rejected_deleted.inc()
         log.info("rejected pod deleted", namespace=oldest.namespace, pod=oldest.name, node=oldest.node)
         self._cluster.rejected.deleted(oldest.uid)  # the watch says the same a moment later
         self._queue.add(_key(oldest))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
 from controller.pace import Pace, Rounds
 from controller.room import Needs
@@ -24,6 +25,7 @@ from shared.kube.errors import Conflict, Forbidden, NotFound
 from shared.kube.owners import Owners
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
+from shared.obs.recorders import QueueRecorder
 
 log = get_logger(__name__)
 
@@ -42,7 +44,16 @@ class Stuck:
     """
 
     def __init__(
-        self, client: KubeClient, cluster: Cluster, owners: Owners, events: Events, *, after_s: float, replace: bool
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        owners: Owners,
+        events: Events,
+        *,
+        after_s: float,
+        replace: bool,
+        recorder: ControlRecorder | None = None,
+        queues: QueueRecorder | None = None,
     ) -> None:
         self._client = client
         self._cluster = cluster
@@ -50,11 +61,12 @@ class Stuck:
         self._events = events
         self._after_s = after_s
         self._replace = replace
+        self._recorder = recorder or ControlRecorder()
         self._since: dict[str, float] = {}
         self._told: dict[str, str] = {}
         self._pace = Pace(_PERIOD_S)
         self._rounds = Rounds(2 * after_s, max(2 * after_s, _LONGEST_PAUSE_S))
-        self._queue: WorkQueue[str] = WorkQueue("stuck pods")
+        self._queue: WorkQueue[str] = WorkQueue("stuck pods", queues)
 
     async def run(self) -> None:
         """Watches over every pod until cancelled."""
@@ -130,18 +142,20 @@ class Stuck:
             return
         now = time.monotonic()
         pause_s = self._rounds.wait_s(pod.owner.uid, since, now)
-        if not self._replace or pause_s:
+        # The account's policy lets it delete no pod that lost the label of its reservation.
+        if not self._replace or pause_s or pod.reservation is None:
             await self._tell(pod, words, f"there is room on node {node} if it is created anew")
             return
         if turn_s := self._pace.wait_s(now):
             self._queue.add_after(pod.key, turn_s)
             return
         self._pace.take(now)
-        await self._tell(pod, words, f"it is deleted, so that {pod.owner.kind} {pod.owner.name} creates it anew")
         preconditions = {"uid": pod.key, "resourceVersion": raw["metadata"]["resourceVersion"]}
         await self._client.delete(paths.pods(pod.namespace, pod.name), {"preconditions": preconditions})
         self._rounds.replaced(pod.owner.uid, since, now)
         log.info("stuck pod deleted", namespace=pod.namespace, pod=pod.name, node=pod.node, room_on=node)
+        self._recorder.stuck_deleted.inc()
+        await self._tell(pod, words, f"it was deleted, so that {pod.owner.kind} {pod.owner.name} creates it anew")
 
     async def _tell(self, pod: PodFacts, words: str, outcome: str) -> None:
         """Records the event on the pod and its workload, unless that was the last one."""
@@ -151,7 +165,6 @@ class Stuck:
         about = [OwnerRef("v1", "Pod", pod.name, pod.key)]
         if pod.owner is not None:
             about.append(await self._owners.top(pod.namespace, pod.owner))
-        for each in about:
-            await self._events.emit(pod.namespace, each, EventType.WARNING, "Stuck", message)
-        if pod.key in self._since:
+        told = [await self._events.emit(pod.namespace, each, EventType.WARNING, "Stuck", message) for each in about]
+        if all(told) and pod.key in self._since:
             self._told[pod.key] = message

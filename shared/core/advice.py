@@ -47,10 +47,16 @@ def advise(refusal: NoFit) -> str:
 
 
 def _soon(refusal: NoFit) -> str:
-    """What a pod waits for that fits once something ends. One that nobody creates again has to be."""
+    """What a pod waits for that fits once something ends. One that nobody creates again has to be, and of custom kinds
+    nobody knows when they do.
+    """
     again = "it is placed by itself" if refusal.owned else "create the pod again"
+    if refusal.creator:
+        again = f"{cut(one_line(refusal.creator), NAME_LIMIT)} has to create it again"
     event = _event(refusal)
-    return f"{again.capitalize()} as soon as {event}." if event else f"Full now: {again} as soon as there is room."
+    if not event:
+        return f"Full now: {again} as soon as there is room."
+    return f"{again[0].upper()}{again[1:]} as soon as {event}."
 
 
 def _event(refusal: NoFit) -> str:

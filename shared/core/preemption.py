@@ -23,7 +23,7 @@ from shared.core.filters import admits_load, admits_node
 from shared.core.ledger import Mark
 from shared.core.node_choice import NodeSearch
 from shared.core.peers import Peers
-from shared.core.placement import Placed
+from shared.core.placement import Placed, fits
 from shared.core.pods import PodFacts
 from shared.core.refusal import Victims
 from shared.core.snapshot import NodeState, Snapshot
@@ -98,6 +98,13 @@ def find_preemption(snapshot: Snapshot, demand: Demand, constraints: Constraints
     return min(found, key=lambda each: each.cost, default=None)
 
 
+def victims_left(state: NodeState, pod: PodFacts) -> int:
+    """How many pods of lower priority have yet to leave a node before `pod` has the cards that it was given there."""
+    others = state.without_pod(pod.key).without_entry(pod.reservation or "")
+    left_over = _left_over(others, _lower(others, pod.priority), lambda left: fits(left, pod.shares, units=pod.units))
+    return len(left_over or ())
+
+
 class _Search:
     """The search for one pod on one node after another."""
 
@@ -129,8 +136,7 @@ class _Search:
 
     def on(self, state: NodeState) -> Preemption | None:
         """The place on one node, or None if there is none, or if the scheduler would take other victims."""
-        lower = [pod for pod in state.pods.values() if pod.bound and pod.priority < self._priority]
-        lower.sort(key=lambda pod: (-pod.priority, pod.started or _NOT_STARTED, pod.key))
+        lower = _lower(state, self._priority)
         peers = self._peers
         if self._constraints.pod_affinity:
             # The pods that it wants to be near could be among those that leave.
@@ -160,6 +166,13 @@ class _Search:
     def _is_nominated(self, state: NodeState, pod: PodFacts) -> bool:
         entry = state.ledger.get(pod.reservation or "")
         return entry is not None and entry.mark is Mark.PREEMPTING and pod.priority >= self._priority
+
+
+def _lower(state: NodeState, priority: int) -> list[PodFacts]:
+    """The pods of lower priority that run on a node, the most important first."""
+    lower = [pod for pod in state.pods.values() if pod.bound and pod.priority < priority]
+    lower.sort(key=lambda pod: (-pod.priority, pod.started or _NOT_STARTED, pod.key))
+    return lower
 
 
 def _left_over(state: NodeState, lower: Sequence[PodFacts], fits: _Fits) -> list[PodFacts] | None:

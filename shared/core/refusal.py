@@ -216,8 +216,9 @@ class NoFit:
     node returns. `resource` is the vendor's resource that is short, where that is nearer than any card, and `unit` the
     nearest offer of it. `versionless` is the runtime of which no usable node tells a version, and `divisible` says that
     several free cards of one node would hold what is too large for one. `owned` says that a controller creates the pod
-    again by itself, `update` that what is in the way is an older pod of the same workload, `elsewhere` is a node that
-    has room and that the pod keeps itself from, `victims` are pods of lower priority whose place it could have.
+    again by itself, and `creator` is that one where nobody can tell when it does. `update` says that what is in the way
+    is an older pod of the same workload, `elsewhere` is a node that has room and that the pod keeps itself from,
+    `victims` are pods of lower priority whose place it could have.
     """
 
     reason: Reason
@@ -245,6 +246,7 @@ class NoFit:
     holders: Holders = Holders()
     can_wait: bool = False
     owned: bool = True
+    creator: str = ""
     update: RollingUpdate | None = None
     elsewhere: Elsewhere | None = None
     victims: Victims | None = None

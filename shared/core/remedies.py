@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from shared.api import names
 from shared.core.constraints import Constraints
@@ -20,6 +21,9 @@ from shared.core.preemption import Preemption
 from shared.core.refusal import Elsewhere, NoFit, RollingUpdate
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.tolerations import Toleration, TolerationOperator, untolerated
+
+_WOKEN: Final = frozenset({"v1", "apps/v1", "batch/v1"})
+"""The API versions of Kubernetes' own kinds that create pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,17 @@ def with_remedies(
     return replace(
         refusal,
         owned=pod.owner is not None,
+        creator=_creator(pod),
         update=_update(refusal, snapshot, pod, demand, constraints),
         elsewhere=_elsewhere(snapshot, demand, constraints),
         victims=None if preemption is None else preemption.told(pod.namespace),
     )
+
+
+def _creator(pod: PodFacts) -> str:
+    """The owner of a pod if it is of a custom kind. Those of Kubernetes' own kinds are woken once there is room."""
+    owner = pod.owner
+    return "" if owner is None or owner.api_version in _WOKEN else f"{owner.kind} {owner.name}"
 
 
 def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Elsewhere | None:

@@ -246,6 +246,25 @@ WAITING_OWNERS: Final = Definition(
 OWNERS_WOKEN: Final = Definition(
     "placement_owners_woken_total", _counter, Of.LEADER, "Owners that were touched because their pods would fit now"
 )
+STUCK_DELETED: Final = Definition(
+    "placement_stuck_pods_deleted_total",
+    _counter,
+    Of.LEADER,
+    "Placed pods that were deleted because the scheduler did not bind them and they would fit elsewhere",
+)
+REJECTED_DELETED: Final = Definition(
+    "placement_rejected_pods_deleted_total",
+    _counter,
+    Of.LEADER,
+    "Dead pods that were cleared away: a kubelet had rejected them, and their owner has a newer one",
+)
+OUT_OF_MEMORY: Final = Definition(
+    "placement_out_of_memory_total",
+    _counter,
+    Of.LEADER,
+    "Containers that were found to have died for lack of memory. `code` is OOM (a card's) or OOMKilled (the node's)",
+    ("code",),
+)
 LEADER: Final = Definition("placement_leader", _gauge, Of.CONTROLLER, "1 while this controller leads")
 LEADER_TERMS: Final = Definition(
     "placement_leader_terms_total", _counter, Of.CONTROLLER, "Times that this controller began to lead"

@@ -1,4 +1,4 @@
-"""The two rules that hold without a server of ours: who may name a card, and what the controller may change."""
+"""The rules that hold without a server of ours: who may name a card, what the controller may change and delete."""
 
 from __future__ import annotations
 
@@ -144,8 +144,35 @@ def test_the_controller_may_wake_an_owner_and_change_nothing_else(
     assert _allows(chart, "placement-operator-controller", {"oldObject": before, "object": after}) is allowed
 
 
-def test_the_controllers_rule_is_about_its_account(chart: Rendered) -> None:
-    spec = chart.one("ValidatingAdmissionPolicy", "placement-operator-controller")["spec"]
+@pytest.mark.parametrize(
+    ("labels", "allowed"),
+    [
+        pytest.param({names.RESERVATION: "aaaaaaaaaa", "app": "chat"}, True, id="a placed one"),
+        pytest.param({"app": "chat"}, False, id="one of somebody else"),
+        pytest.param(None, False, id="one without labels"),
+    ],
+)
+def test_the_controller_may_delete_no_pods_but_placed_ones(
+    chart: Rendered, labels: Object | None, allowed: bool
+) -> None:
+    metadata: Object = {"name": "chat-0"} | ({} if labels is None else {"labels": labels})
+    context = {"oldObject": {"metadata": metadata}, "object": None}
+    assert _allows(chart, "placement-operator-deletions", context) is allowed
+
+
+def test_every_kind_that_the_controller_may_delete_is_ours_or_has_a_rule(chart: Rendered) -> None:
+    role = chart.one("ClusterRole", "placement-operator-controller")
+    deletable = {each for rule in role["rules"] if "delete" in rule["verbs"] for each in rule["resources"]}
+    (rule,) = chart.one("ValidatingAdmissionPolicy", "placement-operator-deletions")["spec"]["matchConstraints"][
+        "resourceRules"
+    ]
+    assert rule["operations"] == ["DELETE"]
+    assert deletable == {*rule["resources"], "modelplacements"}
+
+
+@pytest.mark.parametrize("policy", ["placement-operator-controller", "placement-operator-deletions"])
+def test_the_controllers_rule_is_about_its_account(chart: Rendered, policy: str) -> None:
+    spec = chart.one("ValidatingAdmissionPolicy", policy)["spec"]
     (condition,) = spec["matchConditions"]
     for user, bound in (
         (f"system:serviceaccount:{NAMESPACE}:placement-operator-controller", True),
@@ -181,7 +208,7 @@ def test_the_controllers_rule_is_about_all_workloads_that_it_may_patch(helm: Hel
     assert (("ray.io", "rayclusters") in ruled) is wake
 
 
-def test_both_rules_fail_closed_and_deny(chart: Rendered) -> None:
+def test_all_rules_fail_closed_and_deny(chart: Rendered) -> None:
     assert {p["spec"]["failurePolicy"] for p in chart.all("ValidatingAdmissionPolicy")} == {"Fail"}
     bindings = chart.all("ValidatingAdmissionPolicyBinding")
     assert {tuple(b["spec"]["validationActions"]) for b in bindings} == {("Deny",)}

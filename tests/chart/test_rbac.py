@@ -41,7 +41,7 @@ CLUSTER: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
     "controller": {
         ("placement.kamiwaza.ai", "gpunodes"): ("create", "patch"),
         ("placement.kamiwaza.ai", "gpunodes/status"): ("patch",),
-        ("placement.kamiwaza.ai", "modelplacements"): (*READ, "create", "patch", "delete"),
+        ("placement.kamiwaza.ai", "modelplacements"): (*READ, "create", "delete"),
         ("placement.kamiwaza.ai", "modelplacements/status"): ("patch",),
         ("", "replicationcontrollers"): ("patch",),
         ("apps", "replicasets"): ("patch",),
@@ -58,9 +58,9 @@ CLUSTER: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
 OWN_NAMESPACE: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
     "webhook": {("", "secrets", TLS): READ},
     "controller": {
-        ("", "secrets", TLS): (*READ, "update", "patch"),
+        ("", "secrets", TLS): (*READ, "patch"),
         ("", "secrets"): ("create",),
-        ("coordination.k8s.io", "leases", "placement-operator-controller"): ("get", "update", "patch"),
+        ("coordination.k8s.io", "leases", "placement-operator-controller"): ("get", "update"),
         ("coordination.k8s.io", "leases"): ("create",),
     },
 }

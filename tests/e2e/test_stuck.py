@@ -64,7 +64,7 @@ def test_a_pod_whose_node_is_cordoned_before_it_is_bound_is_placed_elsewhere(
     name = old["metadata"]["name"]
     message = _told(namespace, "Pod", name, "Stuck")
     assert message.startswith(f"pod {name} is placed on node {node_of(old)} and not bound to it: ")
-    assert f"node {node_of(old)} is cordoned; it is deleted, so that ReplicaSet chat-" in message
+    assert f"node {node_of(old)} is cordoned; it was deleted, so that ReplicaSet chat-" in message
     assert _told(namespace, "Deployment", "chat", "Stuck") == message
     wait_balanced(stage.api, here.nodes)
 
@@ -186,6 +186,18 @@ def test_a_custom_kind_is_woken_when_there_is_room_and_nothing_else_of_it_may_be
         arguments = ("patch", "modelgroup", "chat", "-n", namespace.name, "--type=merge", "-p", change)
         answer = stage.cluster.kubectl(*arguments, f"--as={_CONTROLLER}", check=False)
         assert "nothing but the annotation kamiwaza.ai/woken" in answer.stderr, what
+
+
+def test_the_controller_may_delete_no_pod_that_was_not_placed(
+    stage: Stage, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16)
+    namespace.create(pod("placed", {names.VRAM: "2"}, pool=here.name))
+    namespace.create(pod("other", pool=here.name))
+    for name, allowed in (("other", False), ("placed", True)):
+        arguments = ("delete", "pod", name, "-n", namespace.name, "--wait=false", f"--as={_CONTROLLER}")
+        answer = stage.cluster.kubectl(*arguments, check=False)
+        assert ("delete no pod without the label kamiwaza.ai/reservation" in answer.stderr) is not allowed
 
 
 def _woken(api: Api, path: str) -> str | None:

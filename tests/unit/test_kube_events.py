@@ -99,11 +99,10 @@ async def test_an_object_gets_so_many_events_at_once_and_then_one_in_ten_seconds
     now = [NOW]
     events = Events(control.served.client, lambda: now[0])
 
-    async def tell(message: str, about: OwnerRef = CHAT) -> None:
-        await events.emit("models", about, EventType.NORMAL, "Placed", message)
+    async def tell(message: str, about: OwnerRef = CHAT) -> bool:
+        return await events.emit("models", about, EventType.NORMAL, "Placed", message)
 
-    for number in range(30):
-        await tell(f"first {number}")
+    assert [await tell(f"first {number}") for number in range(30)] == [True] * 25 + [False] * 5
     assert len(control.events()) == 25
     await tell("of another", OwnerRef("apps/v1", "Deployment", "other", "uid-other"))
     now[0] += timedelta(seconds=20)

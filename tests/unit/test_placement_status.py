@@ -22,6 +22,11 @@ def refusal(since: str = BEFORE, waitable: bool = True, **fields: Any) -> dict[s
     return {"reason": "insufficient_capacity", "message": "no room", "since": since, "waitable": waitable, **fields}
 
 
+def leaving(name: str = "chat-1") -> PodFacts:
+    """One that runs still, and shuts down."""
+    return replace(pod(name), terminating=True)
+
+
 def status(
     *pods: PodFacts, wanted: int = 1, refusals: dict[str, Any] | None = None, old: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -59,6 +64,7 @@ def test_a_pod_whose_container_died_and_does_not_run_again_yet_does_not_run() ->
         pytest.param([pod(running=False)], 1, {}, ("False", "NotAllRunning"), id="one-does-not"),
         pytest.param([pod()], 2, {}, ("False", "NotAllRunning"), id="one-is-to-come"),
         pytest.param([pod()], 2, {"a": refusal()}, ("False", "NotAllRunning"), id="one-was-refused"),
+        pytest.param([leaving()], 1, {}, ("False", "NotAllRunning"), id="the-only-one-leaves"),
         pytest.param([], 0, {}, ("False", "NothingWanted"), id="none-is-wanted"),
     ],
 )
@@ -73,7 +79,9 @@ def test_the_condition_running(
     ("refusals", "message"),
     [
         pytest.param({}, "no pod is refused", id="nothing-refused"),
-        pytest.param({"a": refusal()}, "a refused pod is placed by itself once it fits", id="full-now"),
+        pytest.param(
+            {"a": refusal()}, "a refused pod is placed once it fits and its owner creates it again", id="full-now"
+        ),
         pytest.param(
             {"a": refusal(waitable=False)},
             "what was refused fits nowhere, full or empty: ask for less, or change the cluster",
@@ -97,8 +105,13 @@ def condition(of: dict[str, Any], kind: str) -> dict[str, Any]:
         pytest.param([pod()], 1, {}, "Running", id="all-run"),
         pytest.param([pod(running=False)], 1, {}, "Placed", id="all-are-placed"),
         pytest.param([pod(), pod("chat-2", running=False)], 2, {}, "Placed", id="some-run"),
-        pytest.param([pod()], 2, {}, "Placed", id="some-are-still-to-come"),
-        pytest.param([], 0, {}, "Placed", id="nothing-is-wanted"),
+        pytest.param([pod()], 2, {}, "Pending", id="some-are-still-to-come"),
+        pytest.param([], 1, {}, "Pending", id="none-has-come-yet"),
+        pytest.param([], 0, {}, "Idle", id="nothing-is-wanted"),
+        pytest.param([leaving()], 0, {}, "Idle", id="the-last-one-leaves"),
+        pytest.param([leaving()], 1, {}, "Pending", id="the-only-one-leaves"),
+        pytest.param([pod(), leaving("chat-2")], 1, {}, "Running", id="an-old-one-leaves"),
+        pytest.param([pod(running=False), leaving("chat-2")], 1, {}, "Placed", id="only-the-one-that-leaves-runs"),
         pytest.param([pod()], 2, {"a": refusal()}, "Failed", id="one-was-refused"),
         pytest.param([], 1, {"a": refusal()}, "Failed", id="all-were-refused"),
         pytest.param([pod(), pod("chat-2")], 1, {}, "Running", id="a-rollout-has-one-more"),
@@ -153,6 +166,8 @@ def test_each_placement_tells_pod_node_and_cards() -> None:
             "cards": [{"index": 0, "gb": 6}, {"index": 2, "gb": 8}],
             "since": "",
             "running": True,
+            "preempting": False,
+            "leaving": False,
         }
     ]
 
@@ -203,6 +218,7 @@ def test_where_says_how_many_pods_the_scheduler_has_not_bound_however_long_it_is
     [
         pytest.param([pod()], {}, ("True", "AllPlaced"), ("False", "NothingToWaitFor"), id="placed"),
         pytest.param([], {}, ("False", "Incomplete"), ("False", "NothingToWaitFor"), id="still-to-come"),
+        pytest.param([leaving()], {}, ("False", "Incomplete"), ("False", "NothingToWaitFor"), id="leaving"),
         pytest.param([], {"a": refusal()}, ("False", "Refused"), ("True", "WaitingForRoom"), id="no-room-now"),
         pytest.param(
             [], {"a": refusal(waitable=False)}, ("False", "Refused"), ("False", "NothingToWaitFor"), id="never"
@@ -224,6 +240,40 @@ def test_the_conditions(
         found = condition(shown, kind)
         assert (found["status"], found["reason"]) == expected
         assert found["lastTransitionTime"] == NOW
+
+
+def test_nothing_is_placed_where_nothing_is_wanted() -> None:
+    found = condition(status(wanted=0), "Placed")
+    assert (found["status"], found["reason"]) == ("False", "NothingWanted")
+
+
+def test_a_pod_that_leaves_holds_its_place_to_the_end_and_counts_for_nothing_else() -> None:
+    shown = status(leaving("chat-1"), pod("chat-2", {1: 4}), wanted=1)
+    assert (shown["placed"], shown["where"]) == (1, "t4 gpu-1 4 GB; t4 gpu-0 6 GB (1 leaving)")
+    assert [(each["pod"], each["leaving"]) for each in shown["placements"]] == [("chat-1", True), ("chat-2", False)]
+    assert condition(shown, "Running")["message"] == "1 of 1 pods run"
+
+
+def preempting(*pods: PodFacts, wanted: int = 1) -> dict[str, Any]:
+    """The status where the first pod waits until others have left its cards."""
+    return placement_status(pods, {}, wanted, {}, NOW, preempting={pods[0].key})
+
+
+def test_a_pod_that_waits_for_others_to_leave_is_not_placed_yet() -> None:
+    waits = replace(pod("urgent", running=False), bound=False)
+    shown = preempting(waits)
+    assert (shown["phase"], shown["placed"]) == ("Pending", 0)
+    assert shown["where"] == "t4 gpu-0 6 GB (1 waiting for others to leave)"
+    assert [each["preempting"] for each in shown["placements"]] == [True]
+    found = condition(shown, "Placed")
+    assert (found["status"], found["reason"]) == ("False", "WaitsForOthersToLeave")
+    assert found["message"] == "0 of 1 pods have their cards; 1 wait until pods of lower priority have left"
+
+
+def test_a_rollout_is_not_done_while_its_new_pod_waits_for_others_to_leave() -> None:
+    shown = preempting(replace(pod("urgent-2", running=False), bound=False), pod("urgent-1"))
+    assert (shown["phase"], shown["placed"]) == ("Pending", 1)
+    assert condition(shown, "Placed")["status"] == condition(shown, "Running")["status"] == "False"
 
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:

@@ -16,7 +16,7 @@ from shared.core.demand import Demand, Policy
 from shared.core.explain import causes, explain
 from shared.core.ledger import Entry, Mark
 from shared.core.pods import PodFacts
-from shared.core.preemption import find_preemption
+from shared.core.preemption import find_preemption, victims_left
 from shared.core.refusal import CardAttempt, NoFit, Reason, Victims
 from shared.core.snapshot import NodeState
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, labels, term
@@ -302,3 +302,19 @@ class TestWords:
         assert len(text) < 900
         assert causes(refusal)[1].reason == "LowerPriorityPods"
         assert violations(refusal) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [
+        pytest.param([low("a", 8), low("b", 8), low("c", 8)], 2, id="the-scheduler-keeps-whom-it-can"),
+        pytest.param([low("a", 8), low("b", 8)], 1, id="one-has-left"),
+        pytest.param([low("a", 8)], 0, id="all-have-left"),
+        pytest.param([low("a", 8), low("b", 8, priority=ME)], 1, id="equals-stay"),
+        pytest.param([low("a", 24, priority=ME)], 0, id="nobody-whose-place-it-could-have"),
+    ],
+)
+def test_how_many_have_yet_to_leave(others: list[PodFacts], left: int) -> None:
+    me = pinned("me", 12, ME, reservation="a" * 10)
+    state = a_gpu_node(me, *others, ledger={"a" * 10: replace(entry({0: 12}), mark=Mark.PREEMPTING)})
+    assert victims_left(state, me) == left

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.control_recorder import ControlRecorder
 from controller.events import Events
 from controller.rejected import Rejected
 from shared.api import names
@@ -21,6 +22,7 @@ from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, reservations, store
 from tests.unit.controlling import NOW, Control, an_owner, controlling
 from tests.unit.keepers import a_keeper
+from tests.unit.scraping import value
 
 CARD = names.card_resource(0)
 SAID = f"Pod was rejected: Allocate failed for {CARD}."
@@ -38,9 +40,10 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
-def start(control: Control) -> None:
-    events = Events(control.served.client, lambda: NOW)
-    control.start(Rejected(control.served.client, control.cluster, control.owners, events).run())
+def start(control: Control) -> ControlRecorder:
+    events, recorder = Events(control.served.client, lambda: NOW), ControlRecorder()
+    control.start(Rejected(control.served.client, control.cluster, control.owners, events, recorder).run())
+    return recorder
 
 
 def placed(name: str, owner: OwnerRef | None = None, number: int = 0) -> PodBuilder:
@@ -98,8 +101,9 @@ async def test_of_one_owner_the_newest_stays_and_equal_words_are_said_once(contr
         reject(control, placed(f"chat-{number}", owner, number))
     reject(control, placed("other-0", other))
     store(control.objects, paths.pods("models"), placed("chat-running", owner, 3).raw())
-    start(control)
+    recorder = start(control)
     await eventually(lambda: left(control) == ["chat-2", "chat-running", "other-0"])
+    await eventually(lambda: value(recorder, "placement_rejected_pods_deleted_total") == 2)
     assert [each["count"] for each in control.events()] == [1, 1]
     reject(control, placed("chat-4", owner, 4))
     await eventually(lambda: left(control) == ["chat-4", "chat-running", "other-0"])

@@ -57,6 +57,17 @@ class TestOwner:
         assert refusal.owned
         assert "Full now: it is placed by itself as soon as there is room. To be placed sooner," in explain(refusal)
 
+    def test_a_pod_of_a_custom_kind_is_created_again_by_that_at_some_time(self) -> None:
+        ray = a_pod().owned_by("RayCluster", "ray", "uid-ray", "ray.io/v1")
+        assert (
+            "Full now: RayCluster ray has to create it again as soon as there is room. To be placed sooner,"
+            in explain(refused(ray, a10(holding(a_pod("chat"), 20))))
+        )
+        cordoned = node("a10", cards(24), a_node("a10").cordoned())
+        assert "\nRayCluster ray has to create it again as soon as an excluded node that suits it is back. " in explain(
+            refused(ray, cordoned)
+        )
+
     def test_a_bare_pod_has_to_be_created_again(self) -> None:
         refusal = refused(a_pod(), a10(holding(a_pod("chat"), 20)))
         assert not refusal.owned

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from controller.control_recorder import ControlRecorder
 from controller.events import Events
 from controller.stuck import Stuck
 from shared.api import names
@@ -26,6 +27,7 @@ from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, store
 from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
 from tests.unit.core_builders import entry
+from tests.unit.scraping import value
 
 ID = "aaaaaaaaaa"
 CARD = names.card_resource(0)
@@ -39,11 +41,20 @@ class Scene:
 
     control: Control
 
-    def watch(self, *, after_s: float = 0.02, replace: bool = True) -> None:
-        control = self.control
+    def watch(self, *, after_s: float = 0.02, replace: bool = True) -> ControlRecorder:
+        control, recorder = self.control, ControlRecorder()
         events = Events(control.served.client, lambda: NOW)
-        stuck = Stuck(control.served.client, control.cluster, control.owners, events, after_s=after_s, replace=replace)
+        stuck = Stuck(
+            control.served.client,
+            control.cluster,
+            control.owners,
+            events,
+            after_s=after_s,
+            replace=replace,
+            recorder=recorder,
+        )
         control.start(stuck.run())
+        return recorder
 
     def owner(self, kind: str = "ReplicaSet", above: OwnerRef | None = None, **spec: Any) -> OwnerRef:
         api = "batch/v1" if kind == "Job" else "apps/v1"
@@ -94,8 +105,8 @@ async def test_it_is_deleted_and_both_pod_and_workload_are_told_why(scene: Scene
     scene.pod("chat-0", scene.owner(above=deployment))
     scene.watch()
     await eventually(lambda: not scene.has("chat-0"))
-    outcome = "it is deleted, so that ReplicaSet chat creates it anew"
-    assert scene.told() == [("Deployment", outcome, 1), ("Pod", outcome, 1)]
+    outcome = "it was deleted, so that ReplicaSet chat creates it anew"
+    await eventually(lambda: scene.told() == [("Deployment", outcome, 1), ("Pod", outcome, 1)])
     (message,) = {each["message"] for each in scene.control.events()}
     assert message == (
         f"pod chat-0 is placed on node t4 and not bound to it: 0/2 nodes are available: 1 node(s) were "
@@ -114,7 +125,8 @@ async def test_without_a_scheduler_the_node_is_reason_enough(scene: Scene) -> No
     scene.pod("chat-0", scene.owner(), said="")
     scene.watch()
     await eventually(lambda: not scene.has("chat-0"))
-    assert "not bound to it: node t4 is cordoned; it is deleted" in scene.control.events()[0]["message"]
+    await eventually(lambda: bool(scene.control.events()))
+    assert "not bound to it: node t4 is cordoned; it was deleted" in scene.control.events()[0]["message"]
 
 
 async def test_one_of_a_node_that_is_gone_is_placed_again(scene: Scene) -> None:
@@ -122,6 +134,7 @@ async def test_one_of_a_node_that_is_gone_is_placed_again(scene: Scene) -> None:
     scene.pod("chat-0", scene.owner(), said="")
     scene.watch()
     await eventually(lambda: not scene.has("chat-0"))
+    await eventually(lambda: bool(scene.control.events()))
     assert "node t4 is gone" in scene.control.events()[0]["message"]
 
 
@@ -214,8 +227,9 @@ async def test_a_pod_that_changes_while_it_is_looked_at_is_not_deleted(scene: Sc
     scene.control.served.server.fail(faults.respond(409, '{"reason":"Conflict"}'), method="DELETE", path="chat-0")
     scene.watch()
     await eventually(lambda: any(each.startswith("DELETE") for each in scene.control.served.server.requests))
+    assert scene.told() == []
     await eventually(lambda: not scene.has("chat-0"), within_s=20.0)
-    assert [count for *_, count in scene.told()] == [1, 1]
+    await eventually(lambda: [count for *_, count in scene.told()] == [1, 1])
 
 
 async def test_a_pod_that_is_bound_at_the_last_moment_is_not_deleted(scene: Scene) -> None:
@@ -232,6 +246,20 @@ async def test_a_pod_that_is_bound_at_the_last_moment_is_not_deleted(scene: Scen
     await eventually(lambda: any(each.startswith("DELETE") for each in server.requests))
     await looked(scene, 1)
     assert scene.has("chat-0")
+
+
+async def test_a_pod_that_lost_its_reservations_label_is_explained_and_stays(scene: Scene) -> None:
+    """The policy for the controller's account would refuse to have it deleted."""
+    raw = placed("chat-0", scene.owner(), SAID).raw()
+    del raw["metadata"]["labels"][names.RESERVATION]
+    facts = pod_facts(store(scene.control.objects, paths.pods("models"), raw))
+    assert facts is not None
+    scene.control.cluster.pod_upserted(facts)
+    scene.watch()
+    await looked(scene, 3)
+    assert scene.has("chat-0")
+    outcome = "there is room on node a10 if it is created anew"
+    assert scene.told() == [("Pod", outcome, 1), ("ReplicaSet", outcome, 1)]
 
 
 async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(scene: Scene) -> None:
@@ -252,7 +280,7 @@ async def test_of_many_each_has_its_turn(scene: Scene) -> None:
     owner = scene.owner(replicas=3)
     for number in range(3):
         scene.pod(f"chat-{number}", owner)
-    scene.watch()
+    recorder = scene.watch()
     left = []
 
     def one_by_one() -> bool:
@@ -261,6 +289,7 @@ async def test_of_many_each_has_its_turn(scene: Scene) -> None:
 
     await eventually(one_by_one)
     assert set(left) >= {2, 1, 0}
+    await eventually(lambda: value(recorder, "placement_stuck_pods_deleted_total") == 3)
 
 
 async def test_a_replacement_that_is_stuck_again_has_to_wait(scene: Scene) -> None:

@@ -126,14 +126,14 @@ MODEL_PLACEMENTS = Definition(
     short_name="mp",
     scope="Namespaced",
     columns=(
-        Column("Phase", ".status.phase", "string", "Placed, Running, or Failed while any wanted pod is refused."),
+        Column("Phase", ".status.phase", "string", "Idle, Pending, Placed, Running; Failed while a pod is refused."),
         Column(
             "Waiting",
             '.status.conditions[?(@.type=="Waiting")].status',
             "string",
-            "True while a refused pod is placed by itself as soon as it fits.",
+            "True while a refused pod is placed once it fits.",
         ),
-        Column("Placed", ".status.placed", "integer", "Pods that have their cards."),
+        Column("Placed", ".status.placed", "integer", "Pods that have their cards and stay."),
         Column("Wanted", ".status.wanted", "integer", "Pods that the workload wants."),
         Column("Where", ".status.where", "string", "Nodes and cards, in short."),
         Column("Ask", ".status.ask", "string", "What the pod asks for that was refused last."),

@@ -25,6 +25,8 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Phase(StrEnum):
+    IDLE = "Idle"
+    PENDING = "Pending"
     PLACED = "Placed"
     RUNNING = "Running"
     FAILED = "Failed"
@@ -94,6 +96,10 @@ class Placement(CrdModel):
     """When the pod was created."""
     running: bool = False
     """True while the pod runs, and every container of it that died runs again."""
+    preempting: bool = False
+    """True while the pod waits until pods of lower priority have left its cards."""
+    leaving: bool = False
+    """True while the pod shuts down. It holds its shares until it is gone, and counts for nothing else."""
 
 
 class PastPlacement(CrdModel):
@@ -140,7 +146,9 @@ class ModelPlacementStatus(CrdModel):
     """Where the workload's models are, or why they are nowhere."""
 
     phase: Phase | None = None
-    """`Placed`: every wanted pod has its cards. `Running`: and runs. `Failed`: at least one was refused."""
+    """`Idle`: no pod is wanted. `Pending`: one has no cards yet. `Placed`: all have. `Running`: and run. `Failed`: one
+    was refused.
+    """
     reason: ReasonCode | None = None
     """Of the newest refusal that still stands, else `out_of_memory` (a card's) or `out_of_node_memory`."""
     last_error_code: LastErrorCode | None = None
@@ -152,7 +160,7 @@ class ModelPlacementStatus(CrdModel):
     wanted: Count | None = None
     """How many pods the workload wants."""
     placed: Count | None = None
-    """How many of them have their cards."""
+    """How many of its pods have their cards and stay."""
     where: ShortText | None = None
     """The placements in short: `t4 gpu-0 6 GB`."""
     ask: ShortText | None = None
