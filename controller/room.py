@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,7 @@ from shared.core.invalid import InvalidRequest
 from shared.core.placement import Placed, find_place
 from shared.core.pods import PodFacts
 from shared.core.preemption import find_preemption
+from shared.core.selectors import NodeSelectorTerm, Operator, Requirement
 from shared.core.snapshot import NodeState, Snapshot
 
 
@@ -34,6 +35,19 @@ class Needs:
             return None
         return None if demand is None else cls(demand, constraints)
 
+    def off(self, nodes: Collection[str]) -> Needs:
+        """The same on any other node than these, as a DaemonSet has it that has its pods there."""
+        if not nodes:
+            return self
+        others = Requirement(names.NODE_NAME_FIELD, Operator.NOT_IN, tuple(sorted(nodes)))
+        terms = self.constraints.node_affinity
+        # An empty term selects nothing, and does not begin to.
+        limited = tuple(
+            replace(term, fields=(*term.fields, others)) for term in terms or () if term.expressions or term.fields
+        )
+        affinity = (NodeSelectorTerm(fields=(others,)),) if terms is None else limited
+        return replace(self, constraints=replace(self.constraints, node_affinity=affinity))
+
 
 class Room:
     """The cluster during one walk, less the places that the walk has given away."""
@@ -42,15 +56,15 @@ class Room:
         self._filled: dict[str, _Filled] = {}
         self._vain: dict[tuple[Demand, frozenset[str]], list[Constraints]] = {}
 
-    def take(self, snapshot: Snapshot, needs: Needs, seats: Mapping[str, str] = MappingProxyType({})) -> bool:
-        """Takes the place of one pod in the cluster as it is now; False if there is none.
+    def take(self, snapshot: Snapshot, needs: Needs, seats: Mapping[str, str] = MappingProxyType({})) -> str | None:
+        """Takes the place of one pod in the cluster as it is now; on which node, or None if there is none.
 
         `seats` are those kept for its workload, each with its node: to nobody else they are free. Needs that found no
         place are not looked at again: a walk leaves less and less room, and a change of the cluster starts another.
         """
         vain = self._vain.setdefault((needs.demand, frozenset(seats)), [])
         if needs.constraints in vain:
-            return False
+            return None
         live = snapshot.nodes
         states = {name: each.over(live[name]) for name, each in self._filled.items() if name in live}
         for reservation, name in seats.items():
@@ -59,11 +73,11 @@ class Room:
         placed = find_place(snapshot.changed(states), needs.demand, needs.constraints)
         if placed is None:
             vain.append(needs.constraints)
-            return False
+            return None
         if placed.node not in self._filled:
             self._filled[placed.node] = _Filled(live[placed.node])
         self._filled[placed.node].add(placed, needs.constraints)
-        return True
+        return placed.node
 
 
 def may_preempt(snapshot: Snapshot, needs: Needs, priority: int) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -117,7 +117,7 @@ class Waker:
         self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in known}
         if not waiting:
             return
-        pods = self._pods_of(known)
+        pods = self._nodes_of_pods(known)
         room = Room()
         # One picture for the whole walk: memory that is freed under way is for the first in rank, in the next walk.
         live = self._cluster.snapshot()
@@ -129,7 +129,7 @@ class Waker:
                 return
             try:
                 if await self._would_fit(one, pods[one.owner.uid], snapshot, room):
-                    woken += await self._wake(one, pods[one.owner.uid])
+                    woken += await self._wake(one, len(pods[one.owner.uid]))
             except ApiError as error:
                 log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
                 self._walk_again_in(_FIRST_PAUSE_S)
@@ -140,8 +140,9 @@ class Waker:
         for report in self._reports.all():
             yield from _refused(report, self._more_kinds)
 
-    async def _would_fit(self, one: _Waiting, pods: int, snapshot: Snapshot, room: Room) -> bool:
-        """Whether at least one pod that the owner of `pods` pods lacks has a place; takes the places from `room`.
+    async def _would_fit(self, one: _Waiting, pods: Sequence[str], snapshot: Snapshot, room: Room) -> bool:
+        """Whether at least one pod that the owner of pods on the nodes `pods` lacks has a place; takes the places from
+        `room`.
 
         Of an owner that does not say how many it wants, the refusal says that it lacks one.
         """
@@ -150,29 +151,34 @@ class Waker:
             return False
         templates = [needs for pod in pods_of(raw, one.namespace) if (needs := Needs.of(pod)) is not None]
         wanted = wanted_pods(raw)
-        missing = min(_MOST_PODS, 1 if wanted is None else wanted - pods)
+        missing = min(_MOST_PODS, 1 if wanted is None else wanted - len(pods))
+        has = set(pods) if one.owner.kind == "DaemonSet" else set()
         seats = {
             reservation: located.node
             for reservation, located in self._cluster.seats_of(one.namespace, owner_hash(one.workload.uid))
         }
         fits = False
         for _ in range(missing):
-            if not any(room.take(snapshot, needs, seats) for needs in templates):
+            lacking = [needs.off(has) for needs in templates]
+            node = next(filter(None, (room.take(snapshot, needs, seats) for needs in lacking)), None)
+            if node is None:
                 # Whose place it takes has none in `room`, and the scheduler keeps for it what they leave.
                 return fits or (
-                    self._preemption and any(may_preempt(snapshot, needs, one.priority) for needs in templates)
+                    self._preemption and any(may_preempt(snapshot, needs, one.priority) for needs in lacking)
                 )
+            if one.owner.kind == "DaemonSet":
+                has.add(node)
             fits = True
             await asyncio.sleep(0)
         return fits
 
-    def _pods_of(self, owners: set[str]) -> Counter[str]:
-        """How many pods each of `owners`, by uid, has at this moment."""
-        return Counter(
-            pod.owner.uid
-            for pod in self._cluster.placed_pods()
-            if pod.owner is not None and pod.owner.uid in owners and not pod.terminating
-        )
+    def _nodes_of_pods(self, owners: set[str]) -> defaultdict[str, list[str]]:
+        """Where the pods are that each of `owners`, by uid, has at this moment."""
+        nodes: defaultdict[str, list[str]] = defaultdict(list)
+        for pod in self._cluster.placed_pods():
+            if pod.owner is not None and pod.owner.uid in owners and not pod.terminating:
+                nodes[pod.owner.uid].append(pod.node)
+        return nodes
 
     def _walk_again_in(self, seconds: float) -> None:
         """Makes a walk due after so long. One timer is enough, for the earliest: each walk asks anew for the others."""

@@ -71,6 +71,7 @@ class Api:
         loop = asyncio.get_running_loop()
         end = loop.time() + float(request.query.get("timeoutSeconds", "300"))
         version = int(request.query["resourceVersion"])
+        bookmarks, is_quiet = request.query.get("allowWatchBookmarks") == "true", False
         try:
             while True:
                 newest = self.objects.version
@@ -79,14 +80,16 @@ class Api:
                     if event is not None:
                         yield event
                 version = newest
+                if is_quiet and bookmarks:
+                    yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
                 left_s = end - loop.time()
                 if left_s < _SHORTEST_WAIT_S:
                     return
                 try:
-                    await asyncio.wait_for(self.objects.wait_beyond(version), min(self._bookmark_s, left_s))
+                    await asyncio.wait_for(self.objects.wait_beyond(version, place), min(self._bookmark_s, left_s))
+                    is_quiet = False
                 except TimeoutError:
-                    if request.query.get("allowWatchBookmarks") == "true":
-                        yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+                    is_quiet = True
         except RefusalError as refusal:
             yield {"type": "ERROR", "object": refusal.status}
 

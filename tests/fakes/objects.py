@@ -89,7 +89,7 @@ class ObjectStore:
         self._last_seen: dict[str, Json] = {}
         self._history: list[Change] = []
         self._oldest = self.version
-        self._changed = asyncio.Event()
+        self._waiting: dict[asyncio.Future[None], Place | None] = {}
 
     def get(self, place: Place) -> Json:
         """The object at `place`; 404 if there is none."""
@@ -208,12 +208,21 @@ class ObjectStore:
         """Ends every watch with 410, so that all collections are listed again."""
         self.version += 1
         self.forget_history()
-        self._wake()
+        self._wake(lambda _place: True)
 
-    async def wait_beyond(self, version: int) -> None:
-        """Until there is a write after `version`."""
-        while self.version <= version:
-            await self._changed.wait()
+    async def wait_beyond(self, version: int, place: Place | None = None) -> None:
+        """Until there is a write after `version`, to the collection at `place` if there is one, or watches are ended.
+
+        Of the writes so far those to any collection count.
+        """
+        if self.version > version:
+            return
+        changed = asyncio.get_running_loop().create_future()
+        self._waiting[changed] = place
+        try:
+            await changed
+        finally:
+            del self._waiting[changed]
 
     def _write(self, key: tuple[str, str, str, str], before: Json | None, after: Json | None) -> Json:
         self.version += 1
@@ -229,11 +238,12 @@ class ObjectStore:
 
     def _append(self, change: Change) -> None:
         self._history.append(change)
-        self._wake()
+        self._wake(lambda place: place is None or place.holds(change.key))
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def _wake(self, concerns: Callable[[Place | None], bool]) -> None:
+        for waiting, place in self._waiting.items():
+            if concerns(place) and not waiting.done():
+                waiting.set_result(None)
 
 
 def timestamp(unix_s: float) -> str:

@@ -13,6 +13,7 @@ from tests.builders import PodBuilder, a_node, a_pod, labels, term
 from tests.unit.core_builders import cards, cluster, entry, holder, node
 
 HOSTNAME = "kubernetes.io/hostname"
+_ONLY_A = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a"]}]}
 
 
 def model(gb: str | None = "6") -> PodBuilder:
@@ -93,5 +94,19 @@ def test_seats_are_room_for_those_for_whom_they_are_kept_and_for_nobody_else() -
     full = cluster(node("a", cards(16), ledger={"one": entry({0: 8}), "two": entry({0: 8})}))
     assert not room.take(full, needs(model("8")))
     seats = {"one": "a", "two": "a", "gone": "b"}
-    assert [room.take(full, needs(model("8")), seats) for _ in range(3)] == [True, True, False]
+    assert [room.take(full, needs(model("8")), seats) for _ in range(3)] == ["a", "a", None]
     assert not room.take(full, needs(model("8")))
+
+
+@pytest.mark.parametrize(
+    ("pod", "fitting"),
+    [
+        pytest.param(model("16"), ["b"], id="anywhere-else"),
+        pytest.param(model("16").node_affinity(_ONLY_A), [], id="of-those-that-it-selects"),
+        pytest.param(model("16").node_affinity({}), [], id="an-empty-term-selects-none"),
+    ],
+)
+def test_needs_of_one_pod_a_node_are_met_on_other_nodes(pod: PodBuilder, fitting: list[str]) -> None:
+    two = cluster(*(node(name, cards(16), a_node(name)) for name in ("a", "b")))
+    room, once = Room(), needs(pod).off({"a"})
+    assert [name for _ in range(2) if (name := room.take(two, once))] == fitting

@@ -223,6 +223,19 @@ async def test_where_there_is_room_for_one_the_first_in_rank_gets_it(
     assert woken(control, *owners) == order
 
 
+async def test_room_where_a_daemon_set_has_its_pod_is_for_others(control: Control) -> None:
+    """It wants one pod on each node, and on the other there is no room."""
+    control.see_node("full", 16)
+    control.see_pod("other", None, gb=16, node="full")
+    everywhere = await waiting(control, "everywhere", "4", kind="DaemonSet", priority=10)
+    path = "/apis/apps/v1/namespaces/models/daemonsets/everywhere/status"
+    await control.served.client.merge_patch(path, {"status": {"desiredNumberScheduled": 2}})
+    control.see_pod("everywhere-1", everywhere, gb=4)
+    later = await waiting(control, "later", "12")
+    await waker(control).walk()
+    assert woken(control, everywhere, later) == ["later"]
+
+
 async def test_they_are_touched_in_their_rank(control: Control) -> None:
     for name, priority in (("low", 0), ("high", 10), ("middle", 5)):
         await waiting(control, name, "2", priority=priority)

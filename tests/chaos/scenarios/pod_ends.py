@@ -15,7 +15,7 @@ from tests.e2e.conftest import Pool
 from tests.e2e.creates import create
 from tests.e2e.kube import Namespace, deployment, node_of, pod, template, until, workload
 
-_ASKS = {names.VRAM: "3"}
+_ASKS = {names.VRAM: "3", names.POLICY: "spread"}
 _BEHAVIOUR, _COMPLETE = "dev.placement/behaviour", "dev.placement/complete-after"
 _NODES = "/api/v1/nodes"
 _LONGEST_PAUSE_S = 0.6
@@ -132,7 +132,8 @@ class _Ends:
 
     def unreachable(self) -> None:
         """A node says nothing more: its pods are deleted, and stay until it is back or somebody gives them up."""
-        node = node_of(self.chance.choice(self.namespace.pods("far")))
+        left = self.here.nodes[1:]
+        node = self.chance.choice([at for each in self.namespace.pods("far") if (at := node_of(each)) in left])
         self._ready(node, "False")
         until("a pod is on its way out for good", self._leaving)
         time.sleep(self.chance.uniform(0.0, 2.0))
