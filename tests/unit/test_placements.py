@@ -565,11 +565,15 @@ async def test_a_bare_pod_that_finishes_before_its_first_report_is_reported_whoe
         if sees_it_run:
             control.start(keeping(control).run())
             control.cluster.pod_upserted(replace(pod.facts(), key=uid))
+        finished = {"status": {"phase": "Succeeded"}}
+        control.objects.update(
+            place_of(paths.status_of(paths.pods("models", "alone"))), lambda raw: {**raw, **finished}
+        )
         control.fates.seen(uid, replace(a_fate("alone", "Succeeded"), key=uid))
         control.cluster.pod_deleted(uid)
         if not sees_it_run:
             control.start(keeping(control).run())
-        status = await becomes(control, OwnerRef("v1", "Pod", "alone", uid), "Placed")
+        status = await becomes(control, OwnerRef("v1", "Pod", "alone", uid), "Idle")
         assert [(each["pod"], each["ended"]) for each in status["history"]] == [("alone", "Finished")]
 
 
