@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +44,13 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
-def waker(control: Control, recorder: ControlRecorder | None = None, *, preemption: bool = False) -> Waker:
+def waker(
+    control: Control,
+    recorder: ControlRecorder | None = None,
+    *,
+    preemption: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> Waker:
     client = control.served.client
     return Waker(
         client,
@@ -53,6 +60,7 @@ def waker(control: Control, recorder: ControlRecorder | None = None, *, preempti
         lambda: NOW,
         recorder=recorder,
         preemption=preemption,
+        clock=clock,
     )
 
 
@@ -244,7 +252,7 @@ async def test_a_pod_that_is_going_leaves_its_place_to_be_filled(control: Contro
 
 
 async def test_every_pod_that_an_owner_lacks_counts_as_placed_before_the_next_owner(control: Control) -> None:
-    many = await waiting(control, "many", "8", replicas=2, priority=1)
+    many = await waiting(control, "many", "8", "ReplicaSet", replicas=2, priority=1)
     other = await waiting(control, "other", "2")
     await waker(control).walk()
     assert woken(control, many, other) == ["many"]
@@ -401,6 +409,11 @@ class TestPreemption:
         equal, large = await waiting(full, "equal"), await waiting(full, "large", "17", priority=100)
         await waker(full, preemption=True).walk()
         assert woken(full, equal, large) == []
+
+    async def test_one_whose_policy_is_never_to_take_a_place_is_left_alone(self, full: Control) -> None:
+        polite = await waiting(full, "polite", priority=100, preempts=False)
+        await waker(full, preemption=True).walk()
+        assert woken(full, polite) == []
 
     async def test_nobody_is_woken_for_what_a_preempting_pod_waits_for(self, full: Control) -> None:
         urgent = a_pod("urgent").limited_to({names.card_resource(0): "16"}).spec(priority=100).pinned_to("t4").facts()
