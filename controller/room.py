@@ -12,7 +12,7 @@ from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.node_index import NodeIndex, Nodes
-from shared.core.placement import Placed, find_place
+from shared.core.placement import Placed, find_place, has_cards
 from shared.core.pods import PodFacts
 from shared.core.preemption import find_preemption
 from shared.core.selectors import NodeSelectorTerm, Operator, Requirement
@@ -72,18 +72,25 @@ class Room:
         self._nodes = NodeIndex(snapshot.nodes)
         self._snapshot = Snapshot(Nodes(self._nodes), dict(snapshot.namespaces), snapshot.volumes)
         self._given = 0
+        self._short: set[Demand] = set()
+        """Demands for which no node has the cards. A walk leaves less and less room: to the end of it none will."""
 
     def find(self, needs: Needs, seats: Mapping[str, str] = _NO_SEATS) -> Placed | None:
         """The place of one pod, or None if there is none.
 
         `seats` are those kept for its workload, each with its node: to nobody else they are free.
         """
+        if needs.demand in self._short and not seats:
+            return None
         without: dict[str, NodeState] = {}
         for reservation, name in seats.items():
             state = without.get(name) or self._nodes.states.get(name)
             if state is not None:
                 without[name] = state.without_entry(reservation)
-        return find_place(self._snapshot.changed(without), needs.demand, needs.constraints)
+        placed = find_place(self._snapshot.changed(without), needs.demand, needs.constraints)
+        if placed is None and not has_cards(self._snapshot, needs.demand):
+            self._short.add(needs.demand)
+        return placed
 
     def take(self, needs: Needs, seats: Mapping[str, str] = _NO_SEATS) -> Placed | None:
         """Finds the place of one pod and gives it away."""

@@ -67,6 +67,13 @@ def test_what_changes_during_a_walk_is_for_the_next() -> None:
     assert taken(room, model("16")) == 1
 
 
+def test_one_that_may_go_nowhere_takes_nothing_from_another_that_may() -> None:
+    room = Room(cluster(node("a", cards(16), a_node("a").tainted("reserved"))))
+    assert room.take(needs(model("16"))) is None
+    assert taken(room, model("16").tolerating("reserved")) == 1
+    assert room.find(needs(model("16").tolerating("reserved"))) is None
+
+
 def test_needs_can_be_kept_off_certain_nodes_and_stay_what_they_are() -> None:
     room = Room(cluster(*(node(name, cards(16), a_node(name)) for name in ("a", "b"))))
     on_b = room.find(needs(model()).off({"a"}))
