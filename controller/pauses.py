@@ -17,7 +17,7 @@ _LONGEST_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What of an owner can move: how many pods it has, its workload's kept seats, and when it was refused last."""
+    """What of an owner can move: how many pods it has, its workload's kept seats, and its last refusal."""
 
     pods: int
     seats: frozenset[str]

@@ -31,7 +31,7 @@ class Waiting:
     workload: OwnerRef
     rank: tuple[int, str, str]
     refused: str
-    """When it was refused last."""
+    """Its last refusal: another text after each."""
     preempts: bool
 
     @property
@@ -53,7 +53,7 @@ def waiting_in(report: Report, more_kinds: OwnerKinds) -> Iterator[Waiting]:
                 owner,
                 report.workload,
                 (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid),
-                str(refusal.get("last")),
+                f"{refusal.get('last')} {refusal.get('count')}",
                 refusal.get("preempts") is not False,
             )
 
