@@ -11,11 +11,16 @@ from shared.api import names
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
-from shared.core.placement import Placed, find_place
+from shared.core.node_index import NodeIndex, Nodes
+from shared.core.placement import Placed, find_place, has_cards
 from shared.core.pods import PodFacts
 from shared.core.preemption import find_preemption
 from shared.core.selectors import NodeSelectorTerm, Operator, Requirement
 from shared.core.snapshot import NodeState, Snapshot
+from shared.core.tolerations import Toleration
+from shared.core.volumes import ClaimUse
+
+_NO_SEATS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,90 +40,89 @@ class Needs:
             return None
         return None if demand is None else cls(demand, constraints)
 
+    def tolerating(self, toleration: Toleration) -> Needs:
+        """The same, where a taint that `toleration` tolerates keeps it from no node."""
+        more = (*self.constraints.tolerations, toleration)
+        return replace(self, constraints=replace(self.constraints, tolerations=more))
+
+    def claiming(self, uses: tuple[ClaimUse, ...]) -> Needs:
+        """The same with more volume claims."""
+        return replace(self, constraints=replace(self.constraints, claims=(*self.constraints.claims, *uses)))
+
     def off(self, nodes: Collection[str]) -> Needs:
-        """The same on any other node than these, as a DaemonSet has it that has its pods there."""
-        if not nodes:
-            return self
-        others = Requirement(names.NODE_NAME_FIELD, Operator.NOT_IN, tuple(sorted(nodes)))
+        """The same, on other nodes than these."""
+        other = Requirement(names.NODE_NAME_FIELD, Operator.NOT_IN, tuple(sorted(nodes)))
         terms = self.constraints.node_affinity
-        # An empty term selects nothing, and does not begin to.
-        limited = tuple(
-            replace(term, fields=(*term.fields, others)) for term in terms or () if term.expressions or term.fields
-        )
-        affinity = (NodeSelectorTerm(fields=(others,)),) if terms is None else limited
-        return replace(self, constraints=replace(self.constraints, node_affinity=affinity))
+        if terms is None:
+            narrowed = [NodeSelectorTerm(fields=(other,))]
+        else:
+            # A term without conditions selects no node, and is to go on doing so.
+            told = (term for term in terms if term.expressions or term.fields)
+            narrowed = [replace(term, fields=(*term.fields, other)) for term in told]
+        return replace(self, constraints=replace(self.constraints, node_affinity=tuple(narrowed)))
 
 
 class Room:
-    """The cluster during one walk, less the places that the walk has given away."""
+    """The cluster as it is when a walk begins, less the places that the walk gives away.
 
-    def __init__(self) -> None:
-        self._filled: dict[str, _Filled] = {}
-        self._vain: dict[tuple[Demand, frozenset[str]], list[Constraints]] = {}
+    Memory that is freed under way is for the first in rank, in the next walk.
+    """
 
-    def take(self, snapshot: Snapshot, needs: Needs, seats: Mapping[str, str] = MappingProxyType({})) -> str | None:
-        """Takes the place of one pod in the cluster as it is now; on which node, or None if there is none.
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._nodes = NodeIndex(snapshot.nodes)
+        self._snapshot = Snapshot(Nodes(self._nodes), dict(snapshot.namespaces), snapshot.volumes)
+        self._given = 0
+        self._short: set[Demand] = set()
+        """Demands for which no node has the cards. A walk leaves less and less room: to the end of it none will."""
 
-        `seats` are those kept for its workload, each with its node: to nobody else they are free. Needs that found no
-        place are not looked at again: a walk leaves less and less room, and a change of the cluster starts another.
+    def find(self, needs: Needs, seats: Mapping[str, str] = _NO_SEATS) -> Placed | None:
+        """The place of one pod, or None if there is none.
+
+        `seats` are those kept for its workload, each with its node: to nobody else they are free.
         """
-        vain = self._vain.setdefault((needs.demand, frozenset(seats)), [])
-        if needs.constraints in vain:
+        if needs.demand in self._short and not seats:
             return None
-        live = snapshot.nodes
-        states = {name: each.over(live[name]) for name, each in self._filled.items() if name in live}
+        without: dict[str, NodeState] = {}
         for reservation, name in seats.items():
-            if name in live:
-                states[name] = states.get(name, live[name]).without_entry(reservation)
-        placed = find_place(snapshot.changed(states), needs.demand, needs.constraints)
-        if placed is None:
-            vain.append(needs.constraints)
-            return None
-        if placed.node not in self._filled:
-            self._filled[placed.node] = _Filled(live[placed.node])
-        self._filled[placed.node].add(placed, needs.constraints)
-        return placed.node
+            state = without.get(name) or self._nodes.states.get(name)
+            if state is not None:
+                without[name] = state.without_entry(reservation)
+        placed = find_place(self._snapshot.changed(without), needs.demand, needs.constraints)
+        if placed is None and not has_cards(self._snapshot, needs.demand):
+            self._short.add(needs.demand)
+        return placed
+
+    def take(self, needs: Needs, seats: Mapping[str, str] = _NO_SEATS) -> Placed | None:
+        """Finds the place of one pod and gives it away."""
+        placed = self.find(needs, seats)
+        if placed is not None:
+            state = self._nodes.states[placed.node]
+            self._given += 1
+            self._nodes.put(state.with_pod(_pod(f"woken/{self._given}", placed, needs.constraints)))
+        return placed
+
+    def find_preempting(self, needs: Needs, priority: int) -> Placed | None:
+        """The place that a pod of this priority would have if pods of lower priority left.
+
+        What they leave the scheduler keeps for it: nothing of the room is given away.
+        """
+        found = find_preemption(self._snapshot, needs.demand, needs.constraints, priority)
+        return None if found is None else found.placed
 
 
-def may_preempt(snapshot: Snapshot, needs: Needs, priority: int) -> bool:
-    """Whether a pod of this priority would have a place if pods of lower priority left."""
-    return find_preemption(snapshot, needs.demand, needs.constraints, priority) is not None
-
-
-class _Filled:
-    """A node with the pods that it was given in a walk. The outcome is kept until the node itself changes."""
-
-    def __init__(self, state: NodeState) -> None:
-        self._before = state
-        self._after = state
-        self._given: list[PodFacts] = []
-
-    def add(self, placed: Placed, constraints: Constraints) -> None:
-        """Puts a pod on its place."""
-        pod = PodFacts(
-            key=f"woken/{len(self._given)}",
-            namespace=constraints.namespace,
-            name="",
-            node=placed.node,
-            bound=False,
-            labels=constraints.labels,
-            requests={
-                **constraints.requests,
-                **{names.card_resource(index): gb for index, gb in placed.booking},
-                **dict(placed.units),
-            },
-            shares=placed.booking,
-            host_ports=constraints.host_ports,
-            anti_affinity=constraints.pod_anti_affinity,
-            claims=tuple(use.name for use in constraints.claims if use.key is not None),
-        )
-        self._given.append(pod)
-        self._after = self._after.with_pod(pod)
-
-    def over(self, state: NodeState) -> NodeState:
-        """The node as it is now, with the same pods on it."""
-        if state is not self._before:
-            self._before = state
-            pods = {**state.pods, **{pod.key: pod for pod in self._given}}
-            self._after = NodeState.of(state.facts, state.inventory, state.ledger, pods)
-        return self._after
+def _pod(key: str, placed: Placed, constraints: Constraints) -> PodFacts:
+    """A pod that was given a place."""
+    cards = {names.card_resource(index): gb for index, gb in placed.booking}
+    return PodFacts(
+        key=key,
+        namespace=constraints.namespace,
+        name="",
+        node=placed.node,
+        bound=False,
+        labels=constraints.labels,
+        requests={**constraints.requests, **cards, **dict(placed.units)},
+        shares=placed.booking,
+        host_ports=constraints.host_ports,
+        anti_affinity=constraints.pod_anti_affinity,
+        claims=tuple(use.name for use in constraints.claims if use.key is not None),
+    )

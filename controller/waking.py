@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from controller.control_recorder import ControlRecorder
-from controller.reports import Report, Reports
-from controller.room import Needs, Room, may_preempt
-from controller.workloads import NO_KINDS, pods_of, refused_owner
+from controller.lacking import Wants
+from controller.pauses import Pauses, Standing
+from controller.reports import Reports
+from controller.room import Room
+from controller.waiting import Memory, TooManyReads, Waiting, waiting_in
+from controller.workloads import NO_KINDS
 from shared.api import names
 from shared.core.ledger import owner_hash
-from shared.core.owners import OwnerRef
-from shared.core.refusal import Reason
-from shared.core.snapshot import Snapshot
-from shared.core.wanted import wanted_pods
+from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
@@ -32,35 +32,22 @@ log = get_logger(__name__)
 
 _DEBOUNCE_S: Final = 1.0
 _RESYNC_S: Final = 60.0
-_FIRST_PAUSE_S: Final = 2.0
-_LONGEST_PAUSE_S: Final = 60.0
+_RETRY_S: Final = 2.0
 _MOST_WOKEN: Final = 50
 """How many are touched in one walk, and so in a second: each makes a controller create pods, which are all admitted."""
-_MOST_PODS: Final = 16
-"""For how many pods of one owner a walk keeps places from the owners after it; one is reason enough to wake it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """An owner whose creates were refused, and its workload. `rank` orders them: higher priority first, then older."""
+class _Look:
+    """A waiting owner, the pods that it has, and the seats that are kept for its workload, each with its node."""
 
-    namespace: str
-    owner: OwnerRef
-    workload: OwnerRef
-    rank: tuple[int, str, str]
+    one: Waiting
+    pods: Sequence[PodFacts]
+    seats: Mapping[str, str]
 
     @property
-    def priority(self) -> int:
-        return -self.rank[0]
-
-
-@dataclass(slots=True)
-class _Pause:
-    """How long an owner that was woken is left alone, unless a pod came of it: more than the `pods` it had then."""
-
-    until: float
-    length_s: float
-    pods: int
+    def standing(self) -> Standing:
+        return Standing(len(self.pods), frozenset(self.seats), self.one.refused)
 
 
 class Waker:
@@ -77,19 +64,21 @@ class Waker:
         recorder: ControlRecorder | None = None,
         *,
         preemption: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`more_kinds` are custom kinds that this account has the right to touch."""
+        """`more_kinds` are custom kinds that this account has the right to touch. `clock` is monotonic, in seconds."""
         self._client = client
         self._cluster = cluster
         self._reports = reports
-        self._owners = owners
         self._now = now
         self._more_kinds = more_kinds
         self._recorder = recorder or ControlRecorder()
         self._preemption = preemption
+        self._clock = clock
         self._due = asyncio.Event()
+        self._memory = Memory(owners)
+        self._pauses = Pauses()
         self._again: asyncio.TimerHandle | None = None
-        self._pauses: dict[str, _Pause] = {}
 
     async def run(self) -> None:
         """Walks the waiting owners after each change, at most once in a second, until cancelled."""
@@ -106,79 +95,77 @@ class Waker:
                 self._due.clear()
                 await self.walk()
         finally:
+            self._cancel_again()
             for end in ends:
                 end()
-            self._cancel_again()
 
     async def walk(self) -> None:
         """Looks at every waiting owner now, the first in rank first, and wakes those who would fit."""
-        waiting = sorted(self._waiting(), key=lambda one: one.rank)
-        known = {one.owner.uid for one in waiting}
-        self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in known}
-        if not waiting:
+        began = self._clock()
+        looks = self._looks()
+        self._memory.begin_walk(looks, began)
+        self._pauses.keep({uid: look.standing for uid, look in looks.items()})
+        if not looks:
             return
-        pods = self._nodes_of_pods(known)
-        room = Room()
-        # One picture for the whole walk: memory that is freed under way is for the first in rank, in the next walk.
-        live = self._cluster.snapshot()
-        snapshot = replace(live, nodes=dict(live.nodes), namespaces=dict(live.namespaces))
+        room = Room(self._cluster.snapshot())
+        in_vain = {uid for uid in looks if self._pauses.in_vain(uid, began)}
+        # Those for whom no room is kept come last, so that they do not take the others' turns either.
         woken = 0
-        for one in waiting:
+        for look in sorted(looks.values(), key=lambda look: (look.one.uid in in_vain, look.one.rank)):
             if woken == _MOST_WOKEN:
                 self._due.set()
                 return
+            one = look.one
             try:
-                if await self._would_fit(one, pods[one.owner.uid], snapshot, room):
-                    woken += await self._wake(one, len(pods[one.owner.uid]))
+                woken += await self._look_at(look, room, keeps_room=one.uid not in in_vain)
+            except TooManyReads:
+                self._due.set()
+                return
             except ApiError as error:
                 log.info("waiting owner not looked at", namespace=one.namespace, owner=one.owner.name, error=error)
-                self._walk_again_in(_FIRST_PAUSE_S)
+                self._walk_again_in(_RETRY_S)
             except Exception:
                 log.exception("waiting owner passed over", namespace=one.namespace, owner=one.owner.name)
-
-    def _waiting(self) -> Iterator[_Waiting]:
-        for report in self._reports.all():
-            yield from _refused(report, self._more_kinds)
-
-    async def _would_fit(self, one: _Waiting, pods: Sequence[str], snapshot: Snapshot, room: Room) -> bool:
-        """Whether at least one pod that the owner of pods on the nodes `pods` lacks has a place; takes the places from
-        `room`.
-
-        Of an owner that does not say how many it wants, the refusal says that it lacks one.
-        """
-        raw = await self._owners.read(one.namespace, one.owner)
-        if raw is None:
-            return False
-        templates = [needs for pod in pods_of(raw, one.namespace) if (needs := Needs.of(pod)) is not None]
-        wanted = wanted_pods(raw)
-        missing = min(_MOST_PODS, 1 if wanted is None else wanted - len(pods))
-        has = set(pods) if one.owner.kind == "DaemonSet" else set()
-        seats = {
-            reservation: located.node
-            for reservation, located in self._cluster.seats_of(one.namespace, owner_hash(one.workload.uid))
-        }
-        fits = False
-        for _ in range(missing):
-            lacking = [needs.off(has) for needs in templates]
-            node = next(filter(None, (room.take(snapshot, needs, seats) for needs in lacking)), None)
-            if node is None:
-                # Whose place it takes has none in `room`, and the scheduler keeps for it what they leave.
-                return fits or (
-                    self._preemption and any(may_preempt(snapshot, needs, one.priority) for needs in lacking)
-                )
-            if one.owner.kind == "DaemonSet":
-                has.add(node)
-            fits = True
             await asyncio.sleep(0)
-        return fits
 
-    def _nodes_of_pods(self, owners: set[str]) -> defaultdict[str, list[str]]:
-        """Where the pods are that each of `owners`, by uid, has at this moment."""
-        nodes: defaultdict[str, list[str]] = defaultdict(list)
-        for pod in self._cluster.placed_pods():
-            if pod.owner is not None and pod.owner.uid in owners and not pod.terminating:
-                nodes[pod.owner.uid].append(pod.node)
-        return nodes
+    def _looks(self) -> dict[str, _Look]:
+        """Every waiting owner by its uid, with what there is of it at this moment."""
+        waiting = {one.uid: one for report in self._reports.all() for one in waiting_in(report, self._more_kinds)}
+        pods: dict[str, list[PodFacts]] = {uid: [] for uid in waiting}
+        for pod in self._cluster.placed_pods() if waiting else ():
+            if pod.owner is not None and pod.owner.uid in pods and not pod.terminating:
+                pods[pod.owner.uid].append(pod)
+        return {uid: _Look(one, pods[uid], self._seats_of(one)) for uid, one in waiting.items()}
+
+    async def _look_at(self, look: _Look, room: Room, *, keeps_room: bool) -> bool:
+        """Wakes an owner if one of the pods that it lacks has a place, and it was not woken a moment ago.
+
+        Nothing of it is asked of the API server unless it would be woken by what is remembered.
+        """
+        one = look.one
+        wants = await self._memory.wants(one)
+        if wants is None or not self._would_fit(look, wants, room):
+            self._pauses.has_no_place(one.uid, look.standing)
+            return False
+        wait_s = self._pauses.wait_s(one.uid, self._clock())
+        if wait_s > 0:
+            self._walk_again_in(wait_s)
+        else:
+            wants = await self._memory.wants_now(one)
+            if wants is None or not self._would_fit(look, wants, room):
+                return False
+        if keeps_room:
+            for _ in wants.places(look.pods, partial(room.take, seats=look.seats)):
+                await asyncio.sleep(0)
+        return wait_s == 0 and await self._wake(look)
+
+    def _would_fit(self, look: _Look, wants: Wants, room: Room) -> bool:
+        """Whether at least one pod that an owner lacks has a place, or may take that of others."""
+        if any(wants.places(look.pods, partial(room.find, seats=look.seats))):
+            return True
+        if not self._preemption or not look.one.preempts:
+            return False
+        return any(wants.places(look.pods, partial(room.find_preempting, priority=look.one.priority)))
 
     def _walk_again_in(self, seconds: float) -> None:
         """Makes a walk due after so long. One timer is enough, for the earliest: each walk asks anew for the others."""
@@ -192,17 +179,15 @@ class Waker:
         if self._again is not None:
             self._again.cancel()
 
-    async def _wake(self, one: _Waiting, pods: int) -> bool:
-        """Touches an owner, unless that was done a moment ago; whether it was touched."""
-        now = time.monotonic()
-        pause = self._pauses.get(one.owner.uid)
-        if pause is not None and pods > pause.pods:
-            pause = None
-        if pause is not None and now < pause.until:
-            self._walk_again_in(pause.until - now)
-            return False
-        length_s = _FIRST_PAUSE_S if pause is None else min(2 * pause.length_s, _LONGEST_PAUSE_S)
-        self._pauses[one.owner.uid] = _Pause(now + length_s, length_s, pods)
+    def _seats_of(self, one: Waiting) -> dict[str, str]:
+        """The seats that are kept for the workload of an owner, each with its node."""
+        kept = self._cluster.seats_of(one.namespace, owner_hash(one.workload.uid))
+        return {reservation: located.node for reservation, located in kept}
+
+    async def _wake(self, look: _Look) -> bool:
+        """Touches an owner; whether that was possible."""
+        one = look.one
+        self._pauses.begin(one.uid, self._clock(), look.standing)
         kinds = {**self._more_kinds, **paths.OWNER_KINDS}
         path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name, kinds)
         stamp = self._now().isoformat(timespec="milliseconds")
@@ -214,11 +199,3 @@ class Waker:
         self._recorder.woken.inc()
         log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
         return True
-
-
-def _refused(report: Report, more_kinds: paths.OwnerKinds) -> Iterator[_Waiting]:
-    for key, refusal in report.refusals.items():
-        owner = refused_owner(key, refusal, more_kinds)
-        if owner is not None and refusal.get("reason") != Reason.INVALID_REQUEST:
-            rank = (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid)
-            yield _Waiting(report.namespace, owner, report.workload, rank)

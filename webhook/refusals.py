@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+from shared.api import names
 from shared.core.explain import explain
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.refusal import NoFit, Refusal
@@ -47,6 +48,7 @@ class _Report:
     owner: OwnerRef
     refusal: Refusal
     priority: int
+    preempts: bool
     at: datetime
 
 
@@ -72,7 +74,8 @@ class RefusalReports:
             log.warning("refusal not reported: too many are pending", namespace=request.namespace, owner=owner.name)
             return
         now = datetime.fromtimestamp(time.time(), UTC)
-        self._pending[key] = _Report(request.namespace, owner, refusal, _priority(request.pod), now)
+        priority, preempts = _priority(request.pod), _preempts(request.pod)
+        self._pending[key] = _Report(request.namespace, owner, refusal, priority, preempts, now)
         quiet_s = self._written_at.get(key, float("-inf")) + _QUIET_S - time.monotonic()
         if quiet_s > 0:
             self._queue.add_after(key, quiet_s)
@@ -139,6 +142,12 @@ def _priority(pod: Mapping[str, Any]) -> int:
     return priority if isinstance(priority, int) else 0
 
 
+def _preempts(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod may take the place of others: admission has written its class's policy into it."""
+    spec = pod.get("spec")
+    return not isinstance(spec, Mapping) or spec.get("preemptionPolicy") != names.PREEMPT_NEVER
+
+
 def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
     """The refusal as it stands in the status; `old` is what stood there, whose age a repetition keeps."""
     refusal = report.refusal
@@ -150,6 +159,7 @@ def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
         "message": explain(refusal),
         "demand": refusal.asked[:256] if isinstance(refusal, NoFit) else "",
         "priority": report.priority,
+        "preempts": report.preempts,
         "since": old["since"] if repeated else at,
         "last": at,
         "count": old.get("count", 1) + 1 if repeated else 1,

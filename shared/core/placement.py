@@ -68,6 +68,12 @@ def find_place(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> 
     return _find(snapshot, demand, constraints, Filters(constraints, Peers.of(snapshot, constraints)))
 
 
+def has_cards(snapshot: Snapshot, demand: Demand) -> bool:
+    """Whether some node has the cards or units for a demand, whoever may go there."""
+    search = NodeSearch(demand, 0)
+    return any(search.choose(state) is not None for state in _roomy(snapshot, demand, Constraints()))
+
+
 def fits(state: NodeState, booking: Shares, memory_mib: int = 0, units: Units = ()) -> bool:
     """Whether a node whose state has changed since the choice still has room for shares of its cards and for units.
 

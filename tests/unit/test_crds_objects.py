@@ -84,6 +84,7 @@ MODEL_PLACEMENT: Object = {
                 "message": "insufficient_capacity: asked 6 GB on 1 card",
                 "demand": "6 GB on 1 card",
                 "priority": -10,
+                "preempts": False,
                 "since": "2026-11-30T12:00:00Z",
                 "last": "2026-11-30T12:05:00Z",
                 "waitable": True,

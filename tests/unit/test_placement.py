@@ -11,7 +11,7 @@ from shared.core.cards import Vendor
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, Policy
 from shared.core.ledger import Shares
-from shared.core.placement import Placed, fits, place
+from shared.core.placement import Placed, fits, has_cards, place
 from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState, Snapshot
 from tests.builders import HOSTNAME, a_node, a_pod, labels, term
@@ -245,3 +245,16 @@ def test_a_pod_without_a_place_is_refused_for_the_first_reason_that_holds(
 )
 def test_a_choice_is_checked_again_before_it_is_written(state: NodeState, still: bool) -> None:
     assert fits(state, ((0, 6), (1, 6))) is still
+
+
+@pytest.mark.parametrize(
+    ("state", "has"),
+    [
+        pytest.param(node("a", cards(16)), True, id="free"),
+        pytest.param(node("a", cards(16), a_node("a").tainted("reserved")), True, id="where-not-everybody-may-go"),
+        pytest.param(node("a", cards(16), pods=[holder("other", {0: 10})]), False, id="too-full"),
+        pytest.param(node("a", cards(6, 6)), False, id="enough-only-in-sum"),
+    ],
+)
+def test_whether_a_node_has_the_cards_is_asked_of_all_nodes(state: NodeState, has: bool) -> None:
+    assert has_cards(cluster(node("small", cards(4)), state), demand(ask(10))) == has

@@ -87,9 +87,17 @@ async def test_a_refusal_stands_in_the_status_of_the_top_owner(reports: RefusalR
         "reason": "insufficient_capacity",
         "demand": "6 GB on one card",
         "priority": 1000,
+        "preempts": True,
         "count": 1,
         "waitable": True,
     }
+
+
+async def test_it_says_of_a_pod_that_never_preempts_that_it_does_not(reports: RefusalReports, served: Served) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    reports.report(request(of(owner, priority=1000, preemptionPolicy="Never")), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["preempts"] is False
 
 
 async def test_a_malformed_ask_is_nothing_that_waiting_can_help(reports: RefusalReports, served: Served) -> None:

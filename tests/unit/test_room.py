@@ -13,7 +13,6 @@ from tests.builders import PodBuilder, a_node, a_pod, labels, term
 from tests.unit.core_builders import cards, cluster, entry, holder, node
 
 HOSTNAME = "kubernetes.io/hostname"
-_ONLY_A = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a"]}]}
 
 
 def model(gb: str | None = "6") -> PodBuilder:
@@ -27,9 +26,9 @@ def needs(pod: PodBuilder) -> Needs:
     return found
 
 
-def taken(room: Room, snapshot: Snapshot, pod: PodBuilder) -> int:
+def taken(room: Room, pod: PodBuilder) -> int:
     """How many such pods find a place, up to 9."""
-    return next((count for count in range(9) if not room.take(snapshot, needs(pod))), 9)
+    return next((count for count in range(9) if room.take(needs(pod)) is None), 9)
 
 
 @pytest.mark.parametrize(
@@ -50,30 +49,40 @@ def taken(room: Room, snapshot: Snapshot, pod: PodBuilder) -> int:
 )
 def test_places_are_given_until_something_runs_out(pod: PodBuilder, fitting: int) -> None:
     two = cluster(*(node(name, cards(16), a_node(name).offering(cpu="4")) for name in ("a", "b")))
-    assert taken(Room(), two, pod) == fitting
+    assert taken(Room(two), pod) == fitting
 
 
-def test_what_was_given_stays_given_when_its_node_changes() -> None:
-    room = Room()
-    assert room.take(cluster(node("a", cards(16))), needs(model("6")))
-    busier = cluster(node("a", cards(16), pods=[holder("other", {0: 6})]))
-    assert not room.take(busier, needs(model("6")))
-    assert taken(room, busier, model("2")) == 2
+def test_what_is_found_is_not_given_away() -> None:
+    room = Room(cluster(node("a", cards(16))))
+    for _ in range(2):
+        found = room.find(needs(model("16")))
+        assert found is not None
+        assert found.node == "a"
 
 
-def test_a_node_that_is_gone_takes_what_was_given_on_it_along() -> None:
-    room = Room()
-    assert room.take(cluster(node("a", cards(16))), needs(model("16")))
-    assert room.take(cluster(node("b", cards(16))), needs(model("16")))
+def test_what_changes_during_a_walk_is_for_the_next() -> None:
+    nodes = {"a": node("a", cards(16))}
+    room = Room(Snapshot(nodes))
+    nodes["a"] = node("a", cards(16), pods=[holder("other", {0: 16})])
+    assert taken(room, model("16")) == 1
 
 
-def test_needs_that_found_no_place_are_not_looked_at_again() -> None:
-    room = Room()
-    full, emptied = cluster(node("a", cards(16), pods=[holder("other", {0: 16})])), cluster(node("a", cards(16)))
-    assert not room.take(full, needs(model("6")))
-    assert not room.take(emptied, needs(model("6")))
-    assert room.take(emptied, needs(model("6").labelled(app="other")))
-    assert room.take(emptied, needs(model("8")))
+def test_one_that_may_go_nowhere_takes_nothing_from_another_that_may() -> None:
+    room = Room(cluster(node("a", cards(16), a_node("a").tainted("reserved"))))
+    assert room.take(needs(model("16"))) is None
+    assert taken(room, model("16").tolerating("reserved")) == 1
+    assert room.find(needs(model("16").tolerating("reserved"))) is None
+
+
+def test_needs_can_be_kept_off_certain_nodes_and_stay_what_they_are() -> None:
+    room = Room(cluster(*(node(name, cards(16), a_node(name)) for name in ("a", "b"))))
+    on_b = room.find(needs(model()).off({"a"}))
+    assert on_b is not None
+    assert on_b.node == "b"
+    named = needs(model().pinned_to("a"))
+    assert room.find(named) is not None
+    assert room.find(named.off({"a"})) is None
+    assert room.find(needs(model().node_affinity({})).off({"a"})) is None, "a term without conditions selects no node"
 
 
 @pytest.mark.parametrize(
@@ -90,23 +99,8 @@ def test_only_a_well_formed_pod_that_asks_for_a_card_has_needs(pod: dict[str, An
 
 
 def test_seats_are_room_for_those_for_whom_they_are_kept_and_for_nobody_else() -> None:
-    room = Room()
-    full = cluster(node("a", cards(16), ledger={"one": entry({0: 8}), "two": entry({0: 8})}))
-    assert not room.take(full, needs(model("8")))
+    room = Room(cluster(node("a", cards(16), ledger={"one": entry({0: 8}), "two": entry({0: 8})})))
+    assert room.take(needs(model("8"))) is None
     seats = {"one": "a", "two": "a", "gone": "b"}
-    assert [room.take(full, needs(model("8")), seats) for _ in range(3)] == ["a", "a", None]
-    assert not room.take(full, needs(model("8")))
-
-
-@pytest.mark.parametrize(
-    ("pod", "fitting"),
-    [
-        pytest.param(model("16"), ["b"], id="anywhere-else"),
-        pytest.param(model("16").node_affinity(_ONLY_A), [], id="of-those-that-it-selects"),
-        pytest.param(model("16").node_affinity({}), [], id="an-empty-term-selects-none"),
-    ],
-)
-def test_needs_of_one_pod_a_node_are_met_on_other_nodes(pod: PodBuilder, fitting: list[str]) -> None:
-    two = cluster(*(node(name, cards(16), a_node(name)) for name in ("a", "b")))
-    room, once = Room(), needs(pod).off({"a"})
-    assert [name for _ in range(2) if (name := room.take(two, once))] == fitting
+    assert [room.take(needs(model("8")), seats) is not None for _ in range(3)] == [True, True, False]
+    assert room.take(needs(model("8"))) is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -43,23 +44,13 @@ async def control(tmp_path: Path) -> AsyncIterator[Control]:
         yield control
 
 
-class Clock:
-    """The monotonic clock of the waker, which stands still until a test moves it."""
-
-    now_s = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("controller.waking.time", clock)
-    return clock
-
-
-def waker(control: Control, recorder: ControlRecorder | None = None, *, preemption: bool = False) -> Waker:
+def waker(
+    control: Control,
+    recorder: ControlRecorder | None = None,
+    *,
+    preemption: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> Waker:
     client = control.served.client
     return Waker(
         client,
@@ -69,6 +60,7 @@ def waker(control: Control, recorder: ControlRecorder | None = None, *, preempti
         lambda: NOW,
         recorder=recorder,
         preemption=preemption,
+        clock=clock,
     )
 
 
@@ -273,7 +265,7 @@ async def test_a_pod_that_is_going_leaves_its_place_to_be_filled(control: Contro
 
 
 async def test_every_pod_that_an_owner_lacks_counts_as_placed_before_the_next_owner(control: Control) -> None:
-    many = await waiting(control, "many", "8", replicas=2, priority=1)
+    many = await waiting(control, "many", "8", "ReplicaSet", replicas=2, priority=1)
     other = await waiting(control, "other", "2")
     await waker(control).walk()
     assert woken(control, many, other) == ["many"]
@@ -324,20 +316,16 @@ async def test_an_owner_that_cannot_be_read_is_logged_and_does_not_keep_others_w
     assert [type(record.exc_info[1]) for record in caplog.records if record.exc_info] == [ValueError]
 
 
-async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(
-    control: Control, clock: Clock
-) -> None:
+async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(control: Control) -> None:
     await waiting(control, "chat")
     waking = waker(control)
-    for later_s, expected in ((0, 1), (1, 1), (1, 2), (3, 2), (1, 3), (7, 3), (1, 4)):
-        clock.now_s += later_s
+    for pause_s, expected in ((0.0, 1), (0.0, 1), (2.1, 2), (2.1, 2)):
+        await asyncio.sleep(pause_s)
         await waking.walk()
         assert len(wakings(control)) == expected
 
 
-async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(
-    control: Control, clock: Clock
-) -> None:
+async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(control: Control) -> None:
     owner = await waiting(control, "chat", "2", replicas=8)
     waking = waker(control)
     for pods in range(3):
@@ -346,7 +334,7 @@ async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_s
         assert len(wakings(control)) == pods + 1
         control.see_pod(f"chat-{pods}", owner, gb=2)
     await waking.walk()
-    clock.now_s += 2
+    await asyncio.sleep(2.1)
     await waking.walk()
     assert len(wakings(control)) == 5
 
@@ -434,6 +422,11 @@ class TestPreemption:
         equal, large = await waiting(full, "equal"), await waiting(full, "large", "17", priority=100)
         await waker(full, preemption=True).walk()
         assert woken(full, equal, large) == []
+
+    async def test_one_whose_policy_is_never_to_take_a_place_is_left_alone(self, full: Control) -> None:
+        polite = await waiting(full, "polite", priority=100, preempts=False)
+        await waker(full, preemption=True).walk()
+        assert woken(full, polite) == []
 
     async def test_nobody_is_woken_for_what_a_preempting_pod_waits_for(self, full: Control) -> None:
         urgent = a_pod("urgent").limited_to({names.card_resource(0): "16"}).spec(priority=100).pinned_to("t4").facts()

@@ -59,6 +59,8 @@ class Refusal(CrdModel):
     """What a pod of this owner asks for, such as `1 card with 6 GB`."""
     priority: int
     """The priority of the refused pod. Higher ones are woken first."""
+    preempts: bool = True
+    """Whether the refused pod may take the place of pods of lower priority: not with `preemptionPolicy: Never`."""
     since: datetime
     """When the first pod was refused. Older ones are woken first."""
     last: datetime

@@ -1,0 +1,68 @@
+"""How long an owner that was woken is left alone, and whether room is kept for it meanwhile. Pure.
+
+An owner that is woken tries at once: for so long what it would take is kept from those after it. If nothing comes of
+it, something that we cannot see keeps its pods from being created, a quota or another webhook. It is woken again,
+after pauses that double, but takes no room from anybody until something of it has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_TRY_S: Final = 2.0
+_LONGEST_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What of an owner can move: how many pods it has, its workload's kept seats, and its last refusal."""
+
+    pods: int
+    seats: frozenset[str]
+    refused: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    until: float
+    length_s: float
+    before: Standing
+
+
+class Pauses:
+    """The owners that were woken, by uid. Times are seconds of one monotonic clock."""
+
+    def __init__(self) -> None:
+        self._pauses: dict[str, _Pause] = {}
+
+    def keep(self, now: Mapping[str, Standing]) -> None:
+        """Forgets who no longer waits, and who has got a pod or a seat since it was woken."""
+        self._pauses = {
+            uid: pause
+            for uid, pause in self._pauses.items()
+            if uid in now and now[uid].pods <= pause.before.pods and now[uid].seats <= pause.before.seats
+        }
+
+    def has_no_place(self, uid: str, now: Standing) -> None:
+        """Takes note that no pod of an owner would fit now. If it was refused since it was woken, that is why."""
+        pause = self._pauses.get(uid)
+        if pause is not None and now.refused != pause.before.refused:
+            del self._pauses[uid]
+
+    def wait_s(self, uid: str, now: float) -> float:
+        """How long an owner is still left alone; 0 if it may be woken now."""
+        pause = self._pauses.get(uid)
+        return 0.0 if pause is None else max(0.0, pause.until - now)
+
+    def in_vain(self, uid: str, now: float) -> bool:
+        """Whether an owner was woken and nothing came of it: its try is over."""
+        pause = self._pauses.get(uid)
+        return pause is not None and (pause.length_s > _TRY_S or pause.until <= now)
+
+    def begin(self, uid: str, now: float, before: Standing) -> None:
+        """Takes note that an owner is woken."""
+        pause = self._pauses.get(uid)
+        length_s = _TRY_S if pause is None else min(2 * pause.length_s, _LONGEST_S)
+        self._pauses[uid] = _Pause(now + length_s, length_s, before)
