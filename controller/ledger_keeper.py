@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
 
 from controller.control_recorder import ControlRecorder
-from controller.ledger_rules import Sightings, review_ledger
+from controller.ledger_rules import Review, Sightings, review_ledger
+from controller.obstacles import seats_in_the_way
 from controller.seats import Seats
 from shared.core.ledger import Entry
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
+from shared.kube.errors import ApiError
 from shared.kube.gpunodes import GpuNode
 from shared.kube.ledger import Changes, Ledger
 from shared.kube.reserved_pods import has_pod
@@ -23,6 +26,9 @@ log = get_logger(__name__)
 
 _WORKERS: Final = 8
 _RESYNC_S: Final = 60.0
+
+_Judge: TypeAlias = Callable[[str, Located], Awaitable[Entry | None]]
+"""Finds out what an entry in doubt is to be, by live reads. Raises `ApiError`."""
 
 
 class LedgerKeeper:
@@ -64,60 +70,91 @@ class LedgerKeeper:
             unsubscribe()
 
     async def reconcile(self, node: str) -> None:
-        """Brings the ledger of one node in line with its pods. Raises `ApiError`."""
+        """Brings the ledger of one node in line with its pods.
+
+        Raises `ApiError` where something could not be found out or written, after all else is done.
+        """
         if self._cluster.gpu_node(node) is None:
             self._seen.pop(node, None)
             return
-        seen = self._seen.setdefault(node, Sightings())
-        gone: set[str] = set()
-        unreadable: frozenset[str] = frozenset()
-        overdue: dict[str, Located] = {}
-        seats: dict[str, Entry | None] = {}
-        vacant: dict[str, Entry] = {}
+        review = await self._repair(node, {})
+        failures = await self._settle(node, review.overdue, self._if_it_has_a_pod)
+        failures += await self._settle(node, review.vacant, self._if_its_seat_is_kept)
+        if review.again_in_s is not None:
+            self._queue.add_after(node, review.again_in_s + 0.05)
+        if failures:
+            raise failures[0]
 
-        def changes(gpu_node: GpuNode) -> Changes:
-            nonlocal overdue, vacant, unreadable
-            unreadable = frozenset(gpu_node.broken)
-            known = gpu_node.ledger
-            review = review_ledger(
-                known,
-                self._cluster.pods_on(node),
-                seen,
-                time.monotonic(),
-                self._ttl_s,
-                left=self._cluster.vacancies.left,
-                gone=self._cluster.vacancies.gone,
-                kept_s=self._kept_s,
-            )
-            overdue = {reservation: Located(node, known[reservation]) for reservation in review.overdue}
-            vacant = {reservation: known[reservation] for reservation in review.vacant}
-            if review.again_in_s is not None:
-                self._queue.add_after(node, review.again_in_s + 0.05)
-            lost = {reservation: None for reservation in review.overdue if reservation in gone}
-            left = {reservation: entry for reservation, entry in seats.items() if reservation in vacant}
-            kept = {reservation: entry for reservation, entry in left.items() if entry != vacant[reservation]}
-            return {**review.changes, **lost, **kept}
+    async def _settle(self, node: str, doubtful: Iterable[str], judge: _Judge) -> list[ApiError]:
+        """Finds out what entries that are in doubt are to be, each by itself, and writes it. What prevented it: such
+        an entry stays as it is meanwhile.
+        """
+        verdicts: dict[str, Entry | None] = {}
+        failures: list[ApiError] = []
+        for reservation in doubtful:
+            located = self._cluster.locate(reservation)
+            if located is None or located.node != node:
+                continue
+            try:
+                verdicts[reservation] = await judge(reservation, located)
+            except ApiError as error:
+                failures.append(error)
+        if verdicts:
+            await self._repair(node, verdicts)
+        return failures
 
-        async def amend() -> None:
-            written = await self._ledger.amend(node, changes)
-            self._recorder.repaired(written, unseen=gone, unreadable=unreadable)
+    async def _if_it_has_a_pod(self, reservation: str, located: Located) -> Entry | None:
+        """The watch may be behind, so the API server is asked before an entry is called lost."""
+        if await has_pod(self._client, reservation, located):
+            self._queue.add_after(located.node, 1.0)
+            return located.entry
+        log.info("entry without a pod given up", node=located.node, reservation=reservation)
+        return None
 
-        await amend()
-        if vacant:
-            seats.update({each: await self._seats.entry_after(each, entry) for each, entry in vacant.items()})
-            await amend()
-        if overdue:
-            # The watch may be behind, so the API server is asked before anything is called lost.
-            gone.update([each for each, located in overdue.items() if not await has_pod(self._client, each, located)])
-            if gone:
-                log.info("entries without a pod dropped", node=node, entries=len(gone))
-                written = await self._ledger.amend(node, changes)
-                self._recorder.repaired(written, unseen=gone, unreadable=unreadable)
-            if len(gone) < len(overdue):
-                self._queue.add_after(node, 1.0)
+    async def _if_its_seat_is_kept(self, reservation: str, located: Located) -> Entry | None:
+        return await self._seats.entry_after(reservation, located.entry)
+
+    async def _repair(self, node: str, verdicts: Changes) -> Review:
+        """Writes what is certain of a ledger, and of what is in doubt the `verdicts`. The review of what was there."""
+        repair = _Repair(self._review, verdicts)
+        written = await self._ledger.amend(node, repair.changes)
+        self._recorder.repaired(written, unseen=frozenset(repair.review.overdue), unreadable=repair.unreadable)
+        return repair.review
+
+    def _review(self, gpu_node: GpuNode) -> Review:
+        vacancies, state = self._cluster.vacancies, self._cluster.node(gpu_node.name)
+        return review_ledger(
+            gpu_node.ledger,
+            self._cluster.pods_on(gpu_node.name),
+            self._seen.setdefault(gpu_node.name, Sightings()),
+            time.monotonic(),
+            self._ttl_s,
+            unix_now=time.time(),
+            left=vacancies.left,
+            gone=vacancies.gone,
+            in_the_way=seats_in_the_way(state, vacancies.left) if state is not None else (),
+            kept_s=self._kept_s,
+        )
 
     async def _resync(self) -> None:
         while True:
             for node in self._cluster.gpu_nodes():
                 self._queue.add(node)
             await asyncio.sleep(_RESYNC_S)
+
+
+class _Repair:
+    """One change of a ledger, worked out anew for each version of it that has to be written over."""
+
+    def __init__(self, look: Callable[[GpuNode], Review], verdicts: Changes) -> None:
+        self.review = Review({}, (), None)
+        self.unreadable: frozenset[str] = frozenset()
+        self._look = look
+        self._verdicts = verdicts
+
+    def changes(self, gpu_node: GpuNode) -> Changes:
+        """What is to be changed. A verdict counts while its entry is still in doubt."""
+        self.review = review = self._look(gpu_node)
+        self.unreadable = frozenset(gpu_node.broken)
+        found = {each: self._verdicts[each] for each in (*review.overdue, *review.vacant) if each in self._verdicts}
+        return {**review.changes, **{each: entry for each, entry in found.items() if entry != gpu_node.ledger[each]}}

@@ -11,19 +11,23 @@ from shared.core.ledger import Entry, Mark, is_id, owner_hash
 from shared.core.pods import PodFacts
 
 _SEAT_PERIOD_S: Final = 2.0
-"""How often it is asked whether a kept seat is still wanted: nothing tells of an owner that was scaled."""
+"""How often it is asked whether a vacant seat is still wanted: nothing tells of an owner that was scaled."""
+_OLD: Final = 3
+"""By how many times its time an entry has to be too old by the wall clock until a part of it is enough."""
+_PART: Final = 0.25
 
 
 @dataclass(slots=True)
 class Sightings:
     """What the controller remembers of the ids of one node.
 
-    `first_seen` is when it first saw an entry without a pod, or a kept seat, on its own monotonic clock: other clocks
-    do not count.
+    `first_seen` is when it first saw an entry that waits for its pod, and `vacant_since` when it first saw one that its
+    pod has left, on its own monotonic clock.
     `confirmed` are the ids for which it saw a pod, each with the pod's namespace.
     """
 
     first_seen: dict[str, float] = field(default_factory=dict)
+    vacant_since: dict[str, float] = field(default_factory=dict)
     confirmed: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -48,56 +52,61 @@ def review_ledger(
     now: float,
     ttl_s: float,
     *,
+    unix_now: float,
     left: Container[str] = (),
     gone: Container[str] = (),
+    in_the_way: Container[str] = (),
     kept_s: float = 0.0,
 ) -> Review:
     """Compares the ledger of a node with the pods on it or pinned to it.
 
     An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is `gone` is dropped at once, unless
-    it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`. A pod that carries an id and has
-    no entry gets one back, and its seat again if that is kept; of two pods with one id the older keeps it. An entry
-    stands for no pod of another namespace: there its id is a copy. It names the pod's present owner: a pod may be left
-    behind by one and adopted by another. An entry is preempting until its pod is bound and
+    it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`, if it is not `in_the_way`. A pod
+    that carries an id and has no entry gets one back, and its seat again if that is kept; of two pods with one id the
+    older keeps it. An entry stands for no pod of another namespace: there its id is a copy. It names the pod's present
+    owner: a pod may be left behind by one and adopted by another. An entry is preempting until its pod is bound and
     those are gone that held what it has, which a controller that has just begun cannot tell from entries whose pods
-    are yet to come; of what it waits for nothing is kept. Updates `seen`.
+    are yet to come; a pod that goes before leaves no seat. `now` is the controller's own clock, `unix_now` the wall
+    clock. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
-    claimed = set().union(*(_held(entry) for entry in ledger.values() if entry.mark is Mark.PREEMPTING))
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
     vacant: list[str] = []
     waits: list[float] = []
     for reservation, entry in ledger.items():
+        is_seat = entry.mark is Mark.KEPT
         if reservation in carriers:
             seen.first_seen.pop(reservation, None)
-        elif entry.mark is Mark.KEPT:
-            left_s = seen.first_seen.setdefault(reservation, now) + kept_s - now
-            if left_s <= 0 or not claimed.isdisjoint(_held(entry)):
+            seen.vacant_since.pop(reservation, None)
+        elif is_seat or (reservation in left and entry.mark is Mark.NONE):
+            # When a pod went is written in a seat only: what `since` says before is when its pod was created.
+            is_old = is_seat and _is_old(entry, unix_now, kept_s)
+            left_s = _left_s(seen.vacant_since.setdefault(reservation, now), now, kept_s, is_old=is_old)
+            if left_s <= 0 or reservation in in_the_way:
                 changes[reservation] = None
             else:
                 vacant.append(reservation)
                 waits.append(min(left_s, _SEAT_PERIOD_S))
-        elif reservation in left and kept_s > 0 and claimed.isdisjoint(_held(entry)):
-            vacant.append(reservation)
         elif reservation in left or reservation in gone or (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:
-            left_s = seen.first_seen.setdefault(reservation, now) + ttl_s - now
+            is_old = _is_old(entry, unix_now, ttl_s)
+            left_s = _left_s(seen.first_seen.setdefault(reservation, now), now, ttl_s, is_old=is_old)
             if left_s <= 0:
                 overdue.append(reservation)
             else:
                 waits.append(left_s)
-    podless = [entry for each, entry in ledger.items() if each not in carriers and each not in changes]
-    unsettled = set().union(*map(_held, podless))
+    settled = changes.keys() | carriers.keys() | set(vacant)
+    unsettled = set().union(*(held_by(entry) for each, entry in ledger.items() if each not in settled))
     for reservation, pod in carriers.items():
         if reservation not in ledger:
             changes[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
             continue
         entry = ledger[reservation]
-        settled = pod.bound and unsettled.isdisjoint(_held(entry))
-        mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not settled else Mark.NONE
+        has_room = pod.bound and unsettled.isdisjoint(held_by(entry))
+        mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not has_room else Mark.NONE
         true = replace(entry_of(pod), mark=mark)
         if _says(entry) != _says(true):
             changes[reservation] = true
@@ -105,11 +114,24 @@ def review_ledger(
     return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant))
 
 
+def _is_old(entry: Entry, unix_now: float, limit_s: float) -> bool:
+    """Whether an entry is old by the wall clock: leaders before this one have waited for it as well."""
+    return unix_now - entry.since > _OLD * limit_s
+
+
+def _left_s(since: float, now: float, limit_s: float, *, is_old: bool) -> float:
+    """How long an entry may stand yet. An old one has a part of the time only: leaders that begin anew again and again
+    would keep it for ever. It is more than a create takes, so a clock that is wrong by minutes ends no young one.
+    """
+    return since + (limit_s * _PART if is_old else limit_s) - now
+
+
 def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
     """Drops what is remembered of ids that are gone from ledger and pods."""
     seen.confirmed = {each for each in seen.confirmed if still_known(each[0])}
-    for reservation in [reservation for reservation in seen.first_seen if not still_known(reservation)]:
-        del seen.first_seen[reservation]
+    for times in (seen.first_seen, seen.vacant_since):
+        for reservation in [reservation for reservation in times if not still_known(reservation)]:
+            del times[reservation]
 
 
 def entry_of(pod: PodFacts) -> Entry:
@@ -129,7 +151,7 @@ def _says(entry: Entry) -> tuple[object, ...]:
     return entry.owner_hash, entry.shares, entry.units, entry.mark
 
 
-def _held(entry: Entry) -> set[str | int]:
+def held_by(entry: Entry) -> set[str | int]:
     """The slots and the resources of which an entry holds something."""
     return {*dict(entry.shares), *dict(entry.units)}
 

@@ -77,6 +77,7 @@ class Placements:
         self._recorder = recorder or ControlRecorder()
         self._workload_of: dict[str, Workload] = {}
         self._pods_of: dict[Workload, set[str]] = {}
+        self._has_begun = False
         self._preempting: set[str] = set()
         self._told: dict[str, dict[str, object]] = {}
         self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads", queues)
@@ -101,13 +102,18 @@ class Placements:
                 group.create_task(self._arrivals.run(self._assign, workers=_WORKERS))
                 # A status shows the first of many pods only: until the others are found it would say too few.
                 await self._arrivals.idle()
+                self._has_begun = True
                 group.create_task(self._queue.run(self.reconcile, workers=_WORKERS))
         finally:
             for end in ends:
                 end()
 
-    def pods_of(self, namespace: str, top: OwnerRef) -> list[PodFacts]:
-        """The placed pods of a top owner, as far as their owners have been looked up."""
+    def pods_of(self, namespace: str, top: OwnerRef) -> list[PodFacts] | None:
+        """The placed pods of a top owner, as far as their owners could be looked up; None until that has been tried for
+        each of those that there were when it began.
+        """
+        if not self._has_begun:
+            return None
         keys = self._pods_of.get((namespace, top), ())
         return [pod for key in keys if (pod := self._cluster.pod(key)) is not None]
 
@@ -162,15 +168,23 @@ class Placements:
                 return
         workload = (pod.namespace, top)
         if self._workload_of.get(key, workload) != workload:
-            self._leave(key)  # an owner above it could not be read before
+            self._leave(key)  # an owner above it could not be read before, or is gone and another has adopted it
         self._workload_of[key] = workload
         self._pods_of.setdefault(workload, set()).add(key)
         self._queue.add_after(workload, _SETTLE_S)
 
+    async def _move(self, workload: Workload) -> None:
+        """Takes the pods of a workload that is gone to the one that has adopted them, if there is one."""
+        namespace, top = workload
+        for key in tuple(self._pods_of.get(workload, ())):
+            pod = self._member(key)
+            if pod is not None and pod.owner is not None and await self._owners.top(namespace, pod.owner) != top:
+                await self._assign(key)
+
     def _report_changed(self, new: Report | None, old: Report | None) -> None:
-        report = new or old
-        if report is not None:
-            self._queue.add_after((report.namespace, report.workload), _SETTLE_S)
+        for report in (new, old):
+            if report is not None:
+                self._queue.add_after((report.namespace, report.workload), _SETTLE_S)
 
     async def reconcile(self, workload: Workload) -> None:
         """Brings the `ModelPlacement` of a workload in line with its pods. Raises `ApiError`."""
@@ -183,6 +197,8 @@ class Placements:
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
         owner = await self._owners.read(namespace, top)
         gone = not top.uid or (owner is None and await self._owners.is_gone(namespace, top))
+        if gone:
+            await self._move(workload)
         refusals = ours.refusals if ours is not None and not gone else {}
         now = self._now()
         standing = {

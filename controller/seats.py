@@ -19,8 +19,8 @@ from shared.obs.logs import get_logger
 
 log = get_logger(__name__)
 
-PodsOf: TypeAlias = Callable[[str, OwnerRef], Iterable[PodFacts]]
-"""The pods of a top owner in a namespace."""
+PodsOf: TypeAlias = Callable[[str, OwnerRef], Iterable[PodFacts] | None]
+"""The pods of a top owner in a namespace; None while that is not known of all pods."""
 
 
 class Seats:
@@ -38,17 +38,23 @@ class Seats:
         """What the entry of a pod that is gone is to be now: a kept seat, or None where it is dropped.
 
         Owners are asked live. A seat of which nobody knows whose pod it was, since another leader kept it, is left to
-        run out. Raises `ApiError`.
+        run out. While the pods of owners are not known, the entry stays as it is. Raises `ApiError`.
         """
         owner = self._cluster.vacancies.last_owner(reservation)
         if owner is None:
             return entry if entry.mark is Mark.KEPT else None
         chain = await self._owners.chain(entry.namespace, owner)
         decider, wanted = await self._wanted(entry.namespace, chain)
+        if (now := await self._owners.chain(entry.namespace, owner)) != chain:
+            chain = now  # An owner above was gone, and another may have adopted what it left.
+            decider, wanted = await self._wanted(entry.namespace, chain)
         top = chain[-1]
         others = await self._not_below(decider, entry.namespace, top)
         # From here on nothing is awaited: of two seats that are decided on at once each counts the other.
-        pods = sum(pod.owner not in others and not pod.terminating for pod in self._pods_of(entry.namespace, top))
+        known = self._pods_of(entry.namespace, top)
+        if known is None:
+            return entry
+        pods = sum(pod.owner not in others and not pod.terminating for pod in known)
         self._unwritten = {each: of for each, of in self._unwritten.items() if self._is_unwritten(each)}
         seats = [
             *self._kept(entry.namespace, top, others),
@@ -59,7 +65,7 @@ class Seats:
         if rank >= wanted - pods:
             return None
         if entry.mark is Mark.KEPT:
-            return entry
+            return replace(entry, owner_hash=owner_hash(top.uid))
         self._unwritten[reservation] = decider
         log.info("seat kept", namespace=entry.namespace, kind=decider.kind, owner=decider.name, reservation=reservation)
         return replace(entry, owner_hash=owner_hash(top.uid), since=self._unix_time(), mark=Mark.KEPT)
@@ -79,7 +85,7 @@ class Seats:
 
     async def _not_below(self, decider: OwnerRef, namespace: str, top: OwnerRef) -> set[OwnerRef]:
         """The owners of the top owner's pods and seats on which `decider` has no say: another part of the workload."""
-        owners = {pod.owner for pod in self._pods_of(namespace, top)}
+        owners = {pod.owner for pod in self._pods_of(namespace, top) or ()}
         owners |= {self._cluster.vacancies.last_owner(seat) for seat in self._kept(namespace, top, set())}
         known = [owner for owner in owners if owner is not None]
         return {owner for owner in known if decider not in await self._owners.chain(namespace, owner)}

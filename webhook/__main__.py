@@ -32,9 +32,9 @@ from webhook.app import Handlers
 from webhook.connections import Connections
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
-from webhook.seats import Seats
 from webhook.serving import ServingCertificate
 from webhook.take_over import TakeOver
+from webhook.take_seat import TakeSeat
 from webhook.validate import Validator
 
 log = get_logger(__name__)
@@ -74,7 +74,7 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
             cluster,
             ledger,
             TakeOver(client, cluster, owners),
-            Seats(client, cluster, owners),
+            TakeSeat(client, cluster, owners),
             new_id=_new_id,
             unix_time=_unix_time,
             runtime_class=settings.runtime_class,

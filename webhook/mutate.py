@@ -11,29 +11,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from shared.api import names
 from shared.core import ledger as ledger_core
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.containers import mapping, read_containers, text
-from shared.core.demand import Demand, ReadPod, is_booked, read_pod
-from shared.core.filters import admits_load
+from shared.core.demand import ReadPod, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
-from shared.core.ledger import Entry, Mark
+from shared.core.ledger import Mark
 from shared.core.owners import controller_of
-from shared.core.peers import Peers
 from shared.core.placement import Placed, find_place, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
-from shared.core.preemption import Preemption, find_preemption
+from shared.core.preemption import find_preemption
 from shared.core.refusal import Invalid
 from shared.core.remedies import with_remedies
-from shared.core.snapshot import NodeState, Snapshot
-from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
@@ -51,14 +45,17 @@ from webhook.notices import announced, notices
 from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.pod_size import passes_unread
+from webhook.recording import Decision, Recording, Wish
 from webhook.review import Request
 from webhook.rewrite import hide_devices, rewrite, silence_defaults
-from webhook.seats import Seats
-from webhook.siblings import picture_for
 from webhook.take_over import TakeOver
+from webhook.take_seat import TakeSeat
 
 _MOST_ROUNDS: Final = 200
 """How often a pod is decided on anew at most; under the heaviest rushes it takes a handful."""
+
+_PATIENCE_S: Final = 1.0
+"""How long the look-ups of earlier attempts and kept seats may keep a create waiting, all of them together."""
 
 _OVERTAKEN: Final = "other creates kept taking the room that was found"
 
@@ -74,7 +71,7 @@ class Mutator:
         cluster: Cluster,
         ledger: Ledger,
         take_over: TakeOver,
-        seats: Seats,
+        take_seat: TakeSeat,
         *,
         new_id: Callable[[], str],
         unix_time: Callable[[], int],
@@ -84,7 +81,8 @@ class Mutator:
         self._cluster = cluster
         self._ledger = ledger
         self._take_over = take_over
-        self._seats = seats
+        self._take_seat = take_seat
+        self._recording = Recording(cluster, ledger, unix_time)
         self._new_id = new_id
         self._unix_time = unix_time
         self._runtime_class = runtime_class
@@ -132,124 +130,63 @@ class Mutator:
     async def _place(
         self, request: Request, patch: PodPatch, read: ReadPod, constraints: Constraints, deadline: float
     ) -> Outcome:
-        demand = read.demand
-        assert demand is not None
-        reservation = self._new_id()
-        pod = _promised(request, patch.pod, constraints)
-        owner_hash = ledger_core.owner_hash(pod.owner.uid if pod.owner else "")
+        assert read.demand is not None
+        pod, spec = _promised(request, patch.pod, constraints), patch.pod["spec"]
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
+        wish = Wish(pod, self._new_id(), spec, read.demand, constraints)
+        time = asyncio.get_running_loop().time
+        patient_until = time() + _PATIENCE_S
         for _ in range(_MOST_ROUNDS):
-            replaced = None
-            if not request.dry_run:
-                replaced = await self._replaced(pod, reservation, patch.pod["spec"], demand, constraints)
-            picture = picture_for(self._cluster, pod, reservation, replaced)
-            decided = self._decide(picture, pod, patch.pod["spec"], demand, constraints)
-            if isinstance(decided, Refused):
-                return decided
-            verdict, preemption = decided
-            state = self._cluster.node(verdict.node)
-            assert state is not None
-            if request.dry_run:
-                break
-            memory = memory_mib(constraints.requests) if state.memory is not None else 0
-            mark = Mark.NONE if preemption is None else Mark.PREEMPTING
-            victims = frozenset() if preemption is None else preemption.keys
-            since = self._unix_time()
-            entry = Entry(request.namespace, owner_hash, since, verdict.booking, memory, verdict.units, mark)
-            self._cluster.hold(reservation, _on_cards(pod, verdict), replaced)
-            recorded = False
-            left = None if replaced is None else self._cluster.locate(replaced)
-            elsewhere = left is not None and left.node != verdict.node
+            replaced = None if request.dry_run else await self._replaced(wish, patient_until)
+            decision = self._decide(wish, replaced)
+            if isinstance(decision, Refused):
+                return decision
             try:
-                async with asyncio.timeout_at(deadline):
-                    recorded = await self._ledger.reserve(
-                        verdict.node,
-                        reservation,
-                        entry,
-                        partial(self._admits, state, pod, reservation, constraints, replaced, victims),
-                        replaces=None if elsewhere else replaced,
-                        victims=victims,
-                    )
+                if request.dry_run or await self._recording.record(wish, decision, replaced, deadline):
+                    return self._admitted(request, patch, read, wish, decision)
             except TimeoutError:
                 return Unrecorded("no time was left to record it", cause=Cause.DEADLINE)
-            finally:
-                if not recorded:
-                    self._cluster.release(reservation)
-            if recorded:
-                if left is not None and replaced is not None and elsewhere:
-                    await self._leave(left.node, replaced, deadline)
+            if time() >= deadline:
                 break
-            if asyncio.get_running_loop().time() >= deadline:
-                return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
             # A round that waited for no answer must not keep the other reviews waiting.
             await asyncio.sleep(0)
-        else:
-            return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
-        warnings = rewrite(patch, read, verdict, state, reservation, self._runtime_class)
-        notes = (
-            *announced(preemption, request.namespace),
-            *cautions(patch.pod),
-            *notices(self._cluster, constraints, patch.pod, verdict.node),
-        )
-        return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), reservation, verdict.node)
+        return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
 
-    async def _replaced(
-        self, pod: PodFacts, reservation: str, spec: Mapping[str, Any], demand: Demand, constraints: Constraints
-    ) -> str | None:
+    def _admitted(self, request: Request, patch: PodPatch, read: ReadPod, wish: Wish, decision: Decision) -> Admitted:
+        """The answer for a pod that has its place."""
+        placed = decision.placed
+        warnings = rewrite(patch, read, placed, decision.state, wish.reservation, self._runtime_class)
+        notes = (
+            *announced(decision.preemption, request.namespace),
+            *cautions(patch.pod),
+            *notices(self._cluster, wish.constraints, patch.pod, placed.node),
+        )
+        return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), wish.reservation, placed.node)
+
+    async def _replaced(self, wish: Wish, until: float) -> str | None:
         """The entry whose place the pod takes: a failed attempt of its owner, or a kept seat of its workload."""
-        failed = await self._take_over.find(pod, reservation, spec)
+        failed = await self._take_over.find(wish.pod, wish.reservation, wish.spec, until)
         if failed is not None:
             return failed
 
-        def node_without(seat: str) -> str | None:
-            found = find_place(picture_for(self._cluster, pod, reservation, seat), demand, constraints)
-            return None if found is None else found.node
+        def place_without(seats: Collection[str]) -> Placed | None:
+            return find_place(wish.picture(self._cluster, *seats), wish.demand, wish.constraints)
 
-        return await self._seats.find(pod, node_without)
+        return await self._take_seat.find(wish.pod, place_without, until)
 
-    def _decide(
-        self, picture: Snapshot, pod: PodFacts, spec: Mapping[str, Any], demand: Demand, constraints: Constraints
-    ) -> tuple[Placed, Preemption | None] | Refused:
+    def _decide(self, wish: Wish, replaced: str | None) -> Decision | Refused:
         """Where the pod goes, and who has to leave first if anybody; or why it goes nowhere."""
-        verdict = place(picture, demand, constraints)
-        if isinstance(verdict, Placed):
-            return verdict, None
-        preemption = None
-        if verdict.can_wait and spec.get("preemptionPolicy") != names.PREEMPT_NEVER:
-            preemption = find_preemption(picture, demand, constraints, pod.priority)
-        if preemption is None or not self._preemption:
-            return Refused(with_remedies(verdict, picture, pod, demand, constraints, preemption))
-        return preemption.placed, preemption
-
-    async def _leave(self, node: str, reservation: str, deadline: float) -> None:
-        """Ends an earlier attempt that the new one replaces on another node; if that fails, it runs out by itself."""
-        with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout_at(deadline):
-                await self._ledger.drop(node, reservation)
-
-    def _admits(
-        self,
-        chosen: NodeState,
-        pod: PodFacts,
-        reservation: str,
-        constraints: Constraints,
-        replaced: str | None,
-        victims: frozenset[str],
-    ) -> bool:
-        """Whether a node that was chosen still takes the pod, whatever other replicas promised meanwhile.
-
-        What is booked of its cards was worked out from their sizes and the node's mode, so those must be the same.
-        `victims` are pods that leave first.
-        """
-        picture = picture_for(self._cluster, pod, reservation, replaced)
-        if victims and chosen.name in picture.nodes:
-            picture = picture.changed({chosen.name: picture.nodes[chosen.name].without_pods(victims)})
-        state = picture.nodes.get(chosen.name)
-        return (
-            state is not None
-            and state.inventory == chosen.inventory
-            and admits_load(state, constraints, Peers.of(picture, constraints))
-        )
+        picture = wish.picture(self._cluster, replaced)
+        placed, preemption = place(picture, wish.demand, wish.constraints), None
+        if not isinstance(placed, Placed):
+            if placed.can_wait and wish.spec.get("preemptionPolicy") != names.PREEMPT_NEVER:
+                preemption = find_preemption(picture, wish.demand, wish.constraints, wish.pod.priority)
+            if preemption is None or not self._preemption:
+                return Refused(with_remedies(placed, picture, wish.pod, wish.demand, wish.constraints, preemption))
+            placed = preemption.placed
+        state = self._cluster.node(placed.node)
+        assert state is not None
+        return Decision(placed, state, preemption)
 
     def _still_takes(self, node: str, constraints: Constraints) -> bool:
         """Whether the chosen node can take the pod, to which another webhook may have added a selector since.
@@ -278,6 +215,7 @@ class Mutator:
         entry = located.entry
         is_own = (
             self._unix_time() - entry.since <= ledger_core.UNCONFIRMED_TTL_S
+            and entry.mark is not Mark.KEPT
             and entry.namespace == request.namespace
             and entry.owner_hash == ledger_core.owner_hash(owner.uid if owner else "")
             and (entry.shares, entry.units) == (booked_shares(pod), without_defaults(booked_units(pod), entry.units))
@@ -294,13 +232,6 @@ def _promised(request: Request, pod: Mapping[str, Any], constraints: Constraints
     facts = pod_facts({"metadata": kept, "spec": {**pod["spec"], "nodeName": "chosen later"}})
     assert facts is not None, "a pod with a node name is on that node"
     return replace(facts, bound=False, shares=(), requests=constraints.requests)
-
-
-def _on_cards(pod: PodFacts, placed: Placed) -> PodFacts:
-    """The promised pod on the node, with the cards and units that were chosen."""
-    cards = {names.card_resource(index): gb for index, gb in placed.booking}
-    requests = {**pod.requests, **cards, **dict(placed.units)}
-    return replace(pod, node=placed.node, shares=placed.booking, requests=requests)
 
 
 def _constraints(pod: Mapping[str, Any], request: Request) -> Constraints:

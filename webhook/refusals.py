@@ -103,9 +103,9 @@ class RefusalReports:
             del self._pending[key]
 
     async def _record(self, report: _Report) -> None:
-        top = await self._owners.top(report.namespace, report.owner)
-        if await self._owners.is_gone(report.namespace, top) or not self._has_room(report.namespace, top):
-            log.info("refusal not reported", namespace=report.namespace, kind=top.kind, workload=top.name)
+        top = await self._owners.living_top(report.namespace, report.owner)
+        if top is None or not self._has_room(report.namespace, top):
+            log.info("refusal not reported", namespace=report.namespace, owner=report.owner.name)
             return
         key = refusal_key(report.owner)
         status = await read_status(self._client, report.namespace, top)

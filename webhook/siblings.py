@@ -7,6 +7,7 @@ that must not share a node would be sent to one by two webhooks that answer at t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from shared.core.ledger import owner_hash
@@ -15,28 +16,27 @@ from shared.core.snapshot import NodeState, Snapshot
 from shared.kube.cluster import Cluster
 
 
-def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: str | None = None) -> Snapshot:
+def picture_for(cluster: Cluster, pod: PodFacts, reservation: str, replaced: Collection[str] = ()) -> Snapshot:
     """The cluster as the decision about `pod` should see it: with its unseen siblings, without its own hold.
 
-    The entry `replaced`, whose place the pod takes over, is left out as well, and so are those that other promised pods
-    are about to replace.
+    The entries `replaced`, whose place the pod takes over, are left out as well, and so are those that other promised
+    pods are about to replace.
     """
     snapshot = cluster.snapshot()
     changed: dict[str, NodeState] = {}
-    for own in (reservation, replaced):
-        key = None if own is None else cluster.hold_key(own)
-        held = None if key is None else cluster.pod(key)
-        if key is not None and held is not None and held.node in snapshot.nodes:
+    for own in (reservation, *replaced):
+        key = cluster.hold_key(own)
+        held = cluster.pod(key)
+        if held is not None and held.node in snapshot.nodes:
             changed[held.node] = changed.get(held.node, snapshot.nodes[held.node]).without_pod(key)
-    located = None if replaced is None else cluster.locate(replaced)
-    own_place = () if replaced is None or located is None else ((replaced, located.node),)
-    for entry_id, node in (*own_place, *cluster.replaced()):
+    own_places = [(each, located.node) for each in replaced if (located := cluster.locate(each)) is not None]
+    for entry_id, node in (*own_places, *cluster.replaced()):
         if node in snapshot.nodes:
             changed[node] = changed.get(node, snapshot.nodes[node]).without_entry(entry_id)
     if pod.owner is not None:
         for other, located in cluster.unseen(pod.namespace, owner_hash(pod.owner.uid)):
             state = changed.get(located.node, snapshot.nodes.get(located.node))
-            if other not in {reservation, replaced} and state is not None:
+            if other != reservation and other not in replaced and state is not None:
                 entry = located.entry
                 sibling = replace(
                     pod,

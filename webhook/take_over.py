@@ -31,8 +31,6 @@ _DAEMON_SET: Final = ("apps/v1", "DaemonSet")
 _COUNTED: Final = frozenset(
     {("apps/v1", "ReplicaSet"), ("v1", "ReplicationController"), ("batch/v1", "Job"), _STATEFUL_SET}
 )
-_PATIENCE_S: Final = 1.0
-"""How long the look-up may keep a create waiting; without its answer the attempts before it run out by themselves."""
 _FRESH_S: Final = 5.0
 _REMEMBERED: Final = 1024
 
@@ -73,16 +71,17 @@ class TakeOver:
         self._wanted_by: OrderedDict[str, _Wanted] = OrderedDict()
         self._takers: dict[str, str] = {}
 
-    async def find(self, pod: PodFacts, reservation: str, spec: Mapping[str, Any]) -> str | None:
+    async def find(self, pod: PodFacts, reservation: str, spec: Mapping[str, Any], until: float) -> str | None:
         """The id of the entry that `pod` replaces under the new id `reservation`, if there is one.
 
         Until `reservation` is held or given up no other attempt of this process gets the same. Whether other processes
-        were faster shows when the ledger is written.
+        were faster shows when the ledger is written. Nothing is read after the loop time `until`; without an answer the
+        attempts before it run out by themselves.
         """
         if pod.owner is None or not self._open(pod).open:
             return None
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout_at(until):
                 found = await self._replaced(pod, pod.owner, spec)
         except (ApiError, TimeoutError) as error:
             log.info("earlier attempts not looked at", namespace=pod.namespace, owner=pod.owner.name, error=error)

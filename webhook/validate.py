@@ -12,7 +12,7 @@ from shared.api import names
 from shared.core.containers import mapping
 from shared.core.demand import read_pod
 from shared.core.invalid import InvalidRequest
-from shared.core.ledger import owner_hash
+from shared.core.ledger import Mark, owner_hash
 from shared.core.owners import controller_of
 from shared.core.pods import pinned_node
 from shared.core.refusal import Invalid
@@ -107,6 +107,8 @@ class Validator:
             raise InvalidRequest(_LABEL, reservation, f"is a reservation on another node than {node}", _ASK)
         if entry.namespace != request.namespace or entry.owner_hash != owner_hash(owner.uid if owner else ""):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of another workload", _ASK)
+        if entry.mark is Mark.KEPT:
+            raise InvalidRequest(_LABEL, reservation, "is a seat that is kept for the next pod of its workload", _ASK)
         if entry.shares != booked_shares(pod):
             raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
         if self._cluster.carriers(reservation, request.namespace):

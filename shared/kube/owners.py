@@ -15,7 +15,11 @@ _REMEMBERED: Final = 4096
 
 
 class Owners:
-    """Walks owner references by live reads, remembering who owns whom: that never changes while a uid lives."""
+    """Walks owner references by live reads, remembering who owns whom.
+
+    That changes only where an owner goes and leaves what it owned behind, which another may adopt: `kubectl delete
+    --cascade=orphan`. So what is remembered below an owner is forgotten once that is found to be gone.
+    """
 
     def __init__(self, client: KubeClient, more_kinds: paths.OwnerKinds = {}) -> None:  # noqa: B006 - only read
         """`more_kinds` are read besides Kubernetes' own: namespaced kinds that this account has the right to get."""
@@ -30,6 +34,14 @@ class Owners:
     async def top(self, namespace: str, owner: OwnerRef) -> OwnerRef:
         """The object at the end of the chain that begins with `owner`. Raises `ApiError` when the server is away."""
         return (await self.chain(namespace, owner))[-1]
+
+    async def living_top(self, namespace: str, owner: OwnerRef) -> OwnerRef | None:
+        """The top owner as it is now, for one live read more than `top`; None if it is gone. Raises `ApiError`."""
+        for _ in range(2):
+            top = await self.top(namespace, owner)
+            if not await self.is_gone(namespace, top):
+                return top
+        return None
 
     async def chain(self, namespace: str, owner: OwnerRef) -> tuple[OwnerRef, ...]:
         """`owner` and those above it, the top owner last. Raises `ApiError` when the server is away.
@@ -60,10 +72,14 @@ class Owners:
             raw = await self._get(namespace, owner)
         except NotFound as error:
             # A kind that the cluster does not serve, or a plural that is wrong, is a 404 in other words.
-            return error.reason == "NotFound"
+            gone = error.reason == "NotFound"
         except (paths.UnknownKind, paths.InvalidName, Forbidden):
-            return False
-        return bool(raw["metadata"]["uid"] != owner.uid)
+            gone = False
+        else:
+            gone = bool(raw["metadata"]["uid"] != owner.uid)
+        if gone:
+            self._forget_what_it_owned(owner)
+        return gone
 
     async def _get(self, namespace: str, owner: OwnerRef) -> dict[str, Any]:
         path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name, self._kinds)
@@ -80,3 +96,8 @@ class Owners:
             if len(self._owner_of) > _REMEMBERED:
                 self._owner_of.popitem(last=False)
         return above
+
+    def _forget_what_it_owned(self, owner: OwnerRef) -> None:
+        owned = [uid for uid, above in self._owner_of.items() if above is not None and above.uid == owner.uid]
+        for uid in owned:
+            del self._owner_of[uid]

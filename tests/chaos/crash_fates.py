@@ -93,6 +93,24 @@ async def scaled_down(stage: Stage) -> None:
     stage.delete(_pod("chat-2"))
 
 
+async def adopted(stage: Stage) -> None:
+    """A Deployment is deleted without what it owns, which another of its name adopts; then a pod is replaced."""
+    stage.node("n1", 16)
+    await stage.start()
+    top = deployment(stage, 2)
+    owner = replica_set(stage, top, 2)
+    for name in ("chat-1", "chat-2"):
+        assert await stage.decided(chat(owner=owner), name) is Answer.PLACED
+    await asyncio.sleep(2.0)
+    stage.arm()
+    stage.abandon(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/chat")
+    owner = replica_set(stage, deployment(stage, 2), 2)
+    stage.delete(_pod("chat-1"))
+    await asyncio.sleep(3.0)
+    stage.keep(chat(owner=owner), "chat-3")
+    await stage.until(partial(stage.pod, "chat-3"))
+
+
 async def preempting(stage: Stage) -> None:
     """The scheduler binds it when the pod of lower priority has left."""
     stage.node("n1", 8)
@@ -172,6 +190,7 @@ FATES: Final[tuple[Scene, ...]] = (
     recreated,
     drained,
     scaled_down,
+    adopted,
     preempting,
     stuck_for_good,
     stuck_and_placed_again,

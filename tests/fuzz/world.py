@@ -26,8 +26,8 @@ from tests.storage_builders import fill
 from webhook.app import Handlers
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
-from webhook.seats import Seats
 from webhook.take_over import TakeOver
+from webhook.take_seat import TakeSeat
 from webhook.validate import Validator
 
 MutatorClass: TypeAlias = Callable[..., Mutator]
@@ -50,6 +50,10 @@ class Post:
     def content_length(self) -> int:
         return len(self.body)
 
+    def get(self, _key: object, default: object) -> object:
+        """What its connection knows of it: nothing."""
+        return default
+
     async def read(self) -> bytes:
         return self.body
 
@@ -67,7 +71,7 @@ class Replica:
             self.cluster,
             ledger,
             TakeOver(client, self.cluster, owners),
-            Seats(client, self.cluster, owners),
+            TakeSeat(client, self.cluster, owners),
             new_id=world.new_id,
             unix_time=lambda: world.cluster.now,
             runtime_class=world.cluster.runtime_class,

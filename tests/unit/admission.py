@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import jsonpatch
 
 from shared.api import names
+from shared.core.ledger import Mark
 from shared.core.nodes import node_facts
 from shared.core.pods import pod_facts
 from shared.kube import paths
@@ -28,8 +30,8 @@ from tests.fakes.serving import Served
 from webhook.mutate import Mutator
 from webhook.outcome import Admitted, Outcome, Refused
 from webhook.review import Request
-from webhook.seats import Seats
 from webhook.take_over import TakeOver
+from webhook.take_seat import TakeSeat
 from webhook.validate import Validator
 
 NOW = 1_800_000_000
@@ -102,6 +104,14 @@ def request(pod: PodBuilder | Mapping[str, Any], **fields: Any) -> Request:
     )
 
 
+async def keep_seat_of(process: Webhook, reservation: str) -> None:
+    """The pod of an entry is gone, and the controller keeps its seat."""
+    located = process.cluster.locate(reservation)
+    assert located is not None
+    seat = replace(located.entry, mark=Mark.KEPT)
+    await process.ledger.amend(located.node, lambda _node: {reservation: seat})
+
+
 def patched(pod: PodBuilder | Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     """The pod as the API server has it after an admitting outcome."""
     assert isinstance(outcome, Admitted), outcome
@@ -132,7 +142,7 @@ class Webhook:
             self.cluster,
             self.ledger,
             TakeOver(served.client, self.cluster, owners),
-            Seats(served.client, self.cluster, owners),
+            TakeSeat(served.client, self.cluster, owners),
             new_id=lambda: reservation_id(next(self._ids)),
             unix_time=lambda: self.time,
             runtime_class=runtime_class,

@@ -52,6 +52,21 @@ def an_owner(
     return OwnerRef(api, kind, name, uid)
 
 
+def adopted(served: Served, owner: OwnerRef, above: OwnerRef) -> OwnerRef:
+    """`above` is deleted without what it owns, and another of its name adopts `owner`; the other one."""
+    objects = served.server.objects
+    path = paths.object_path(above.api_version, above.kind, "models", above.name)
+    spec = objects.get(place_of(path))["spec"]
+    objects.delete(place_of(path), {})
+    new = an_owner(served, above.kind, above.name, None, above.api_version, **spec)
+    place = place_of(paths.object_path(owner.api_version, owner.kind, "models", owner.name))
+    references = [
+        {"apiVersion": new.api_version, "kind": new.kind, "name": new.name, "uid": new.uid, "controller": True}
+    ]
+    objects.set_metadata(place, {"ownerReferences": references})
+    return new
+
+
 def stored(objects: ObjectStore, path: str) -> Json | None:
     """The object at `path`, or None."""
     try:

@@ -29,13 +29,14 @@ class Scene:
         self.control = control
         self.cluster = control.cluster
         self.tops: dict[str, OwnerRef] = {}
+        self.pods_are_known = True
         self.ledger = Ledger(control.served.client, self.cluster, exclusive=False)
         self.keeper = self.new_keeper()
 
-    def new_keeper(self, kept_s: float = 1000.0) -> LedgerKeeper:
+    def new_keeper(self, kept_s: float = 1000.0, ttl_s: float = 1000.0) -> LedgerKeeper:
         """A leader that has seen nothing yet of what its own processes remember of ids."""
         seats = Seats(self.cluster, self.control.owners, self._pods_of, unix_time=lambda: NOW)
-        return LedgerKeeper(self.control.served.client, self.cluster, self.ledger, seats, ttl_s=1000.0, kept_s=kept_s)
+        return LedgerKeeper(self.control.served.client, self.cluster, self.ledger, seats, ttl_s=ttl_s, kept_s=kept_s)
 
     async def start(self) -> None:
         for name in ("n1", "n2"):
@@ -48,6 +49,9 @@ class Scene:
 
     def replica_set(self, above: OwnerRef | None, replicas: int = 1, name: str = "chat-1") -> OwnerRef:
         return an_owner(self.control.served, "ReplicaSet", name, above, replicas=replicas)
+
+    def stateful_set(self, replicas: int = 1) -> OwnerRef:
+        return an_owner(self.control.served, "StatefulSet", "steady", None, replicas=replicas)
 
     def pod(self, number: int, owner: OwnerRef | None, top: OwnerRef | None = None, node: str = "n1") -> PodFacts:
         """The pod with the `number`th id, which runs."""
@@ -78,7 +82,9 @@ class Scene:
     def marks(self) -> dict[str, Mark]:
         return {reservation: entry.mark for reservation, entry in self.entries().items()}
 
-    def _pods_of(self, namespace: str, top: OwnerRef) -> list[PodFacts]:
+    def _pods_of(self, namespace: str, top: OwnerRef) -> list[PodFacts] | None:
+        if not self.pods_are_known:
+            return None
         pods = (self.cluster.pod(key) for key, of in self.tops.items() if of == top)
         return [pod for pod in pods if pod is not None and pod.namespace == namespace]
 

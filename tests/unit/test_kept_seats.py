@@ -12,10 +12,10 @@ import pytest
 
 from shared.core.ledger import Entry, Mark, owner_hash
 from shared.core.owners import OwnerRef
-from shared.kube.errors import Unavailable
+from shared.kube.errors import ApiError, Unavailable
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
-from tests.unit.controlling import an_owner, controlling
+from tests.unit.controlling import adopted, an_owner, controlling
 from tests.unit.seating import IDS, NOW, Scene, change, path_of
 
 
@@ -212,6 +212,54 @@ async def test_while_owners_cannot_be_asked_the_entry_stays_as_it_is(scene: Scen
     with pytest.raises(Unavailable):
         await scene.settle()
     assert scene.entries() == before
+
+
+async def test_the_seat_of_an_adopted_replica_set_is_that_of_the_deployment_which_adopted_it(scene: Scene) -> None:
+    old = scene.deployment()
+    owner = scene.replica_set(old)
+    pods = [scene.pod(0, owner, old), scene.pod(1, owner, old)]
+    await scene.settle()
+    scene.gone(pods[1])
+    change(scene, old, replicas=2)
+    await scene.settle()
+    new = adopted(scene.control.served, owner, old)
+    scene.gone(pods[0])
+    await scene.settle()
+    hashes = {entry.owner_hash for entry in scene.entries().values()}
+    assert (scene.marks(), hashes) == ({IDS[0]: Mark.KEPT, IDS[1]: Mark.KEPT}, {owner_hash(new.uid)})
+
+
+async def test_while_it_is_not_known_who_has_which_pods_nothing_is_kept_and_nothing_given_back(
+    scene: Scene,
+) -> None:
+    top = scene.deployment()
+    pod = scene.pod(0, scene.replica_set(top), top)
+    await scene.settle()
+    scene.gone(pod)
+    scene.pods_are_known = False
+    await scene.settle()
+    assert scene.marks() == {IDS[0]: Mark.NONE}
+    scene.pods_are_known = True
+    await scene.settle()
+    assert scene.marks() == {IDS[0]: Mark.KEPT}
+
+
+async def test_an_owner_that_cannot_be_asked_holds_up_no_other_entry_and_its_own_for_the_time_of_a_seat(
+    scene: Scene,
+) -> None:
+    top, well = scene.deployment(), scene.stateful_set()
+    pods = [scene.pod(0, scene.replica_set(top), top), scene.pod(1, well, well)]
+    await scene.settle()
+    assert await scene.ledger.reserve("n1", IDS[2], Entry("models", owner_hash("lost"), NOW, ((0, 8),)))
+    scene.keeper = scene.new_keeper(ttl_s=0.0)
+    scene.gone(*pods)
+    scene.control.served.server.fail(faults.respond(500), path="/deployments", times=2)
+    with pytest.raises(ApiError):
+        await scene.settle()
+    assert scene.marks() == {IDS[0]: Mark.NONE, IDS[1]: Mark.KEPT}
+    scene.keeper = scene.new_keeper(kept_s=0.0)
+    await scene.settle()
+    assert scene.marks() == {}
 
 
 async def test_a_seat_that_is_taken_while_its_owner_is_asked_is_not_written_again(scene: Scene) -> None:

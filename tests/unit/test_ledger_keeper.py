@@ -158,6 +158,15 @@ async def test_an_overdue_entry_stays_while_the_server_cannot_be_asked(process: 
     assert ledger(served) == {ID}
 
 
+async def test_an_entry_that_cannot_be_looked_up_does_not_keep_another(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}, namespace="broken"))
+    await process.ledger.reserve("t4", OTHER, entry({0: 6}))
+    served.server.fail(faults.respond(503, "?"), method="GET", path="/namespaces/broken")
+    with pytest.raises(Unavailable):
+        await keeper(served, process, ttl_s=0).reconcile("t4")
+    assert ledger(served) == {ID}
+
+
 async def test_a_pod_that_arrives_while_the_server_is_asked_keeps_its_entry(process: Webhook, served: Served) -> None:
     await process.ledger.reserve("t4", ID, entry({0: 6}))
 

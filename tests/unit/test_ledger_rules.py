@@ -15,6 +15,7 @@ from tests.unit.core_builders import entry, holder
 ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
 TTL_S = 20.0
 KEPT_S = 30.0
+SINCE = entry({0: 6}).since
 SEAT = replace(entry({0: 6}), mark=Mark.KEPT)
 
 
@@ -31,11 +32,15 @@ def review(
     seen: Sightings | None = None,
     now: float = 100.0,
     left: frozenset[str] = frozenset(),
+    in_the_way: frozenset[str] = frozenset(),
     kept_s: float = KEPT_S,
+    unix_now: float = SINCE,
 ) -> Review:
     by_key = {each.key: each for each in pods}
     seen = seen if seen is not None else Sightings()
-    return review_ledger(ledger, by_key, seen, now, TTL_S, left=left, kept_s=kept_s)
+    return review_ledger(
+        ledger, by_key, seen, now, TTL_S, unix_now=unix_now, left=left, in_the_way=in_the_way, kept_s=kept_s
+    )
 
 
 def test_a_ledger_that_says_what_its_pods_say_stays() -> None:
@@ -44,9 +49,8 @@ def test_a_ledger_that_says_what_its_pods_say_stays() -> None:
 
 def test_a_young_entry_without_a_pod_waits_from_when_it_was_first_seen() -> None:
     seen = Sightings()
-    old_by_its_own_word = entry({0: 6}, since=1)
-    assert review({ID: old_by_its_own_word}, seen=seen, now=100.0) == Review({}, (), TTL_S)
-    assert review({ID: old_by_its_own_word}, seen=seen, now=115.0) == Review({}, (), 5.0)
+    assert review({ID: entry({0: 6})}, seen=seen, now=100.0) == Review({}, (), TTL_S)
+    assert review({ID: entry({0: 6})}, seen=seen, now=115.0) == Review({}, (), 5.0)
 
 
 def test_an_entry_whose_pod_did_not_come_in_time_is_overdue_and_not_yet_dropped() -> None:
@@ -58,6 +62,23 @@ def test_an_entry_whose_pod_did_not_come_in_time_is_overdue_and_not_yet_dropped(
 def test_a_new_leader_counts_from_when_it_saw_the_entry_itself() -> None:
     review({ID: entry({0: 6})}, now=100.0)
     assert review({ID: entry({0: 6})}, now=500.0) == Review({}, (), TTL_S)
+
+
+@pytest.mark.parametrize(
+    ("unix_now", "waits_s"),
+    [
+        pytest.param(SINCE + 60.0, TTL_S, id="old-and-within-three-times-its-time"),
+        pytest.param(SINCE + 61.0, 5.0, id="older-leaders-that-died-have-waited-as-well"),
+        pytest.param(SINCE - 3600.0, TTL_S, id="of-a-clock-that-is-ahead"),
+    ],
+)
+def test_an_entry_that_is_old_by_the_wall_clock_too_waits_for_a_part_of_its_time(
+    unix_now: float, waits_s: float
+) -> None:
+    seen = Sightings()
+    ledger = {ID: entry({0: 6})}
+    assert review(ledger, seen=seen, now=100.0, unix_now=unix_now) == Review({}, (), waits_s)
+    assert review(ledger, seen=seen, now=100.0 + waits_s, unix_now=unix_now) == Review({}, (ID,), None)
 
 
 def test_the_wait_is_that_of_the_entry_which_is_due_first() -> None:
@@ -200,32 +221,51 @@ def test_a_bare_pod_has_the_hash_of_no_owner() -> None:
     assert entry_of(replace(pod(), owner=None)).owner_hash == owner_hash("")
 
 
+@pytest.mark.parametrize("reviewed_before", [pytest.param(True, id=""), pytest.param(False, id="by-a-new-leader")])
 @pytest.mark.parametrize(
-    ("reviewed_before", "kept_s", "mark", "expected"),
+    ("kept_s", "mark", "in_the_way", "expected"),
     [
-        pytest.param(True, KEPT_S, Mark.NONE, Review({}, (), None, (ID,)), id="its-owner-is-asked"),
-        pytest.param(False, KEPT_S, Mark.NONE, Review({}, (), None, (ID,)), id="by-a-new-leader-as-well"),
-        pytest.param(True, 0.0, Mark.NONE, Review({ID: None}, (), None), id="nothing-is-kept"),
-        pytest.param(False, 0.0, Mark.NONE, Review({ID: None}, (), None), id="nothing-is-kept-by-a-new-leader"),
-        pytest.param(True, KEPT_S, Mark.PREEMPTING, Review({ID: None}, (), None), id="it-may-stand-above-the-budget"),
+        pytest.param(KEPT_S, Mark.NONE, False, Review({}, (), 2.0, (ID,)), id="its-owner-is-asked"),
+        pytest.param(0.0, Mark.NONE, False, Review({ID: None}, (), None), id="nothing-is-kept"),
+        pytest.param(KEPT_S, Mark.PREEMPTING, False, Review({ID: None}, (), None), id="it-may-be-above-the-budget"),
+        pytest.param(KEPT_S, Mark.NONE, True, Review({ID: None}, (), None), id="it-is-in-the-way-of-another"),
     ],
 )
 def test_an_entry_that_an_owners_pod_has_left(
-    reviewed_before: bool, kept_s: float, mark: Mark, expected: Review
+    reviewed_before: bool, kept_s: float, mark: Mark, in_the_way: bool, expected: Review
 ) -> None:
     seen = Sightings()
     if reviewed_before:
         review({ID: entry({0: 6})}, pod(), seen=seen)
-    ledger = {ID: replace(entry({0: 6}), mark=mark)}
-    assert review(ledger, seen=seen, left=frozenset({ID}), kept_s=kept_s) == expected
+    ledger, ids = {ID: replace(entry({0: 6}), mark=mark)}, frozenset({ID})
+    assert review(ledger, seen=seen, left=ids, in_the_way=ids if in_the_way else ids - ids, kept_s=kept_s) == expected
 
 
-def test_a_kept_seat_runs_out_after_its_time_by_the_controllers_own_clock() -> None:
+def test_an_entry_of_which_its_owner_cannot_be_asked_is_given_up_after_the_time_of_a_seat() -> None:
+    seen, left = Sightings(), frozenset({ID})
+    old = entry({0: 6}, since=1)  # of its pod, which ran for long
+    assert review({ID: old}, seen=seen, now=100.0, left=left) == Review({}, (), 2.0, (ID,))
+    assert review({ID: old}, seen=seen, now=129.0, left=left) == Review({}, (), 1.0, (ID,))
+    assert review({ID: old}, seen=seen, now=130.0, left=left) == Review({ID: None}, (), None)
+
+
+def test_the_time_that_an_entry_waited_for_its_pod_does_not_count_as_that_of_its_seat() -> None:
     seen = Sightings()
-    old_by_its_own_word = replace(SEAT, since=1)
-    assert review({ID: old_by_its_own_word}, seen=seen, now=100.0) == Review({}, (), 2.0, (ID,))
-    assert review({ID: old_by_its_own_word}, seen=seen, now=129.0) == Review({}, (), 1.0, (ID,))
-    assert review({ID: old_by_its_own_word}, seen=seen, now=130.0) == Review({ID: None}, (), None)
+    review({ID: entry({0: 6})}, seen=seen, now=100.0)
+    assert review({ID: entry({0: 6})}, seen=seen, now=119.0, left=frozenset({ID}), kept_s=5.0).vacant == (ID,)
+
+
+def test_a_kept_seat_runs_out_after_its_time() -> None:
+    seen = Sightings()
+    assert review({ID: SEAT}, seen=seen, now=100.0) == Review({}, (), 2.0, (ID,))
+    assert review({ID: SEAT}, seen=seen, now=129.0) == Review({}, (), 1.0, (ID,))
+    assert review({ID: SEAT}, seen=seen, now=130.0) == Review({ID: None}, (), None)
+
+
+def test_a_kept_seat_that_is_old_by_the_wall_clock_too_stands_for_a_part_of_its_time() -> None:
+    seen, unix_now = Sightings(), SINCE + 3 * KEPT_S + 1
+    assert review({ID: SEAT}, seen=seen, now=100.0, unix_now=unix_now) == Review({}, (), 2.0, (ID,))
+    assert review({ID: SEAT}, seen=seen, now=107.5, unix_now=unix_now) == Review({ID: None}, (), None)
 
 
 def test_a_kept_seat_is_not_overdue_when_an_entry_without_a_pod_would_be() -> None:
@@ -245,12 +285,8 @@ def test_a_pod_that_has_its_kept_seat_after_all_makes_an_ordinary_entry_of_it() 
     assert review({ID: SEAT}, pod()) == Review({ID: entry_of(pod())}, (), None)
 
 
-def test_what_a_preempting_entry_waits_for_is_not_kept() -> None:
-    waiting = replace(entry({0: 9}), mark=Mark.PREEMPTING)
-    elsewhere = replace(SEAT, shares=((1, 6),))
-    ledger = {ID: entry({0: 6}), OTHER: waiting, "cccccccccc": SEAT, "dddddddddd": elsewhere}
-    changes = review(ledger, left=frozenset({ID}))
-    assert (changes.changes, changes.vacant) == ({ID: None, "cccccccccc": None}, ("dddddddddd",))
+def test_a_kept_seat_that_is_in_the_way_is_given_back() -> None:
+    assert review({ID: SEAT, OTHER: SEAT}, in_the_way=frozenset({ID})) == Review({ID: None}, (), 2.0, (OTHER,))
 
 
 def test_an_entry_is_preempting_until_what_its_victims_held_is_out_of_the_ledger() -> None:

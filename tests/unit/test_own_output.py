@@ -16,7 +16,7 @@ from shared.kube import paths
 from tests.builders import HOSTNAME, PodBuilder, a_node, a_pod
 from tests.fakes.apiserver import place_of
 from tests.fakes.serving import Served, serving
-from tests.unit.admission import Webhook, gpu_node, patched, reason, reservation_id, reservations
+from tests.unit.admission import Webhook, gpu_node, keep_seat_of, patched, reason, reservation_id, reservations
 from webhook.marks import booked_shares, reservation_of
 from webhook.outcome import Admitted
 
@@ -60,6 +60,13 @@ async def test_the_second_run_on_its_own_output_changes_nothing(webhook: Webhook
     once = await webhook.place(pod)
     assert await webhook.mutate(once) == Admitted()
     assert webhook.cluster.locate(SECOND) is None
+
+
+async def test_a_seat_that_is_kept_for_the_next_pod_of_an_owner_is_not_the_output_for_one(webhook: Webhook) -> None:
+    once = await webhook.place(asking())
+    await keep_seat_of(webhook, FIRST)
+    again = await webhook.place(once)
+    assert reservation_of(again) == SECOND
 
 
 async def test_a_process_that_did_not_place_the_pod_recognises_it_too(webhook: Webhook, served: Served) -> None:

@@ -13,7 +13,7 @@ from shared.kube.owners import Owners
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import store
-from tests.unit.controlling import an_owner
+from tests.unit.controlling import adopted, an_owner
 
 APPS = "/apis/apps/v1/namespaces/models"
 
@@ -82,6 +82,33 @@ async def test_what_was_walked_once_is_remembered(served: Served) -> None:
     before = len(served.server.requests)
     assert await owners.top("models", owner) == first
     assert len(served.server.requests) == before
+
+
+async def test_what_a_deployment_left_behind_belongs_to_the_one_that_adopts_it(served: Served) -> None:
+    old = an_owner(served, "Deployment", "chat")
+    owner = an_owner(served, "ReplicaSet", "chat-1", old)
+    owners = Owners(served.client)
+    assert await owners.living_top("models", owner) == old
+    new = adopted(served, owner, old)
+    assert await owners.living_top("models", owner) == new
+    assert await owners.top("models", owner) == new
+
+
+async def test_the_living_top_costs_one_read_once_it_is_remembered(served: Served) -> None:
+    top = an_owner(served, "Deployment", "chat")
+    owner = an_owner(served, "ReplicaSet", "chat-1", top)
+    owners = Owners(served.client)
+    assert await owners.living_top("models", owner) == top
+    before = len(served.server.requests)
+    assert await owners.living_top("models", owner) == top
+    assert len(served.server.requests) == before + 1
+
+
+async def test_of_what_is_being_deleted_with_its_owner_there_is_no_living_top(served: Served) -> None:
+    top = an_owner(served, "Deployment", "chat")
+    owner = an_owner(served, "ReplicaSet", "chat-1", top)
+    await served.client.delete(f"{APPS}/deployments/chat")
+    assert await Owners(served.client).living_top("models", owner) is None
 
 
 async def test_an_owner_that_could_not_be_read_is_not_remembered_as_the_top(served: Served) -> None:

@@ -22,17 +22,18 @@ from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.gpunodes import gpu_node as read_gpu_node
-from shared.kube.model_placements import patch_status
+from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
 from tests.builders import PodBuilder, a_pod
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, store
-from tests.unit.controlling import NOW, Control, a_refusal, an_owner, controlling
+from tests.unit.controlling import NOW, Control, a_refusal, adopted, an_owner, controlling
 from tests.unit.core_builders import entry
 from tests.unit.fates import a_crash, a_fate
 from tests.unit.scraping import moved
+from tests.unit.seating import path_of
 
 ID = "aaaaaaaaaa"
 
@@ -88,6 +89,48 @@ async def test_a_placed_pod_shows_on_its_top_owner(control: Control) -> None:
     control.see_pod("chat-1", replica_set)
     await becomes(control, top, "Running")
     await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])
+
+
+@pytest.mark.parametrize("orphaned", [True, False], ids=["as-kubernetes-leaves-it", "before-that-is-noticed"])
+async def test_pods_of_an_adopted_replica_set_show_on_the_deployment_that_adopted_it(
+    control: Control, orphaned: bool
+) -> None:
+    old, replica_set = a_deployment(control)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, old, "Running")
+    if orphaned:
+        place = place_of(paths.model_placements("models", placement_name(old)))
+        control.objects.set_metadata(place, {"ownerReferences": []})
+    new = adopted(control.served, replica_set, old)
+    control.see_pod("chat-2", replica_set)
+    await eventually(lambda: control.status(new).get("placed") == 2)
+    owners = (control.placement(new) or {})["metadata"]["ownerReferences"]
+    assert [owner["uid"] for owner in owners] == [new.uid]
+
+
+async def test_the_object_that_a_workload_left_behind_goes(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await control.served.client.delete(path_of(top))
+    control.objects.set_metadata(place_of(path_of(replica_set)), {"ownerReferences": []})
+    control.objects.set_metadata(
+        place_of(paths.model_placements("models", placement_name(top))), {"ownerReferences": []}
+    )
+    await eventually(lambda: control.placement(top) is None)
+
+
+async def test_how_many_pods_an_owner_has_is_not_known_before_all_have_been_looked_up(tmp_path: Path) -> None:
+    async with controlling(tmp_path) as control:
+        control.see_node("t4", 16)
+        top, replica_set = a_deployment(control)
+        other = an_owner(control.served, "ReplicaSet", "other")
+        pods = [control.see_pod("chat-1", replica_set), control.see_pod("other-1", other)]
+        control.served.server.fail(faults.respond(500), path="replicasets/other", times=1)
+        placements = keeping(control)
+        assert placements.pods_of("models", top) is None
+        control.start(placements.run())
+        await eventually(lambda: placements.pods_of("models", top) == pods[:1])
 
 
 async def test_a_bare_pod_is_its_own_workload(control: Control) -> None:

@@ -51,7 +51,7 @@ async def test_its_ledgers_agree_with_its_pods_and_no_card_is_over_full(client: 
         node = gpu_node(raw, exclusive=False)
         state = NodeState.of(nodes[node.name], node.inventory, node.ledger, pods[node.name])
         assert node.is_of(nodes[node.name].uid)
-        assert review_ledger(node.ledger, state.pods, Sightings(), 0.0, 20.0).changes == {}
+        assert review_ledger(node.ledger, state.pods, Sightings(), 0.0, 20.0, unix_now=0.0).changes == {}
         assert all(gb <= 80 for gb in state.used_gb.values())
         placed += len(node.ledger)
     assert placed == PODS // 2

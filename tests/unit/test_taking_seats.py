@@ -19,7 +19,7 @@ from tests.builders import PodBuilder, a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import NOW, Webhook, gpu_node, reason, reservation_id, reservations, store
-from tests.unit.controlling import an_owner
+from tests.unit.controlling import adopted, an_owner
 from webhook.outcome import Admitted, Refused
 
 NODES = ("n1", "n2")
@@ -30,6 +30,11 @@ SEATS = ("zzzzzzzzza", "zzzzzzzzzb", "zzzzzzzzzc")
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path) as both:
         yield both
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.mutate._PATIENCE_S", 60.0)
 
 
 @pytest.fixture
@@ -156,11 +161,103 @@ async def test_a_workload_of_that_uid_in_another_namespace_takes_no_seat(
 async def test_a_seat_is_taken_by_a_pod_that_has_to_go_elsewhere(
     one: Webhook, served: Served, rollout: Rollout
 ) -> None:
-    await keep(one, rollout.top)
+    await keep(one, rollout.top, gb=6)
     one.cluster.pod_deleted("uid-full")
     await one.place(pod_of(rollout.new, 6).selecting(**{"kubernetes.io/hostname": "n2"}))
     assert held(served) == {reservation_id(0): "n2"}, "and given up there"
     assert one.free_gb("n1") == (16,)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A workload of a large leader and small workers."""
+
+    top: OwnerRef
+    leader: OwnerRef
+    workers: OwnerRef
+
+
+@pytest.fixture
+async def group(served: Served) -> Group:
+    top = an_owner(served, "Deployment", "group", None, replicas=1)
+    leader = an_owner(served, "StatefulSet", "leader", top, replicas=1)
+    return Group(top, leader, an_owner(served, "StatefulSet", "workers", top, replicas=2))
+
+
+async def test_a_small_part_that_fits_beside_the_seat_of_a_large_one_leaves_it(
+    one: Webhook, served: Served, group: Group
+) -> None:
+    await keep(one, group.top, gb=12)
+    await one.place(pod_of(group.workers, 4))
+    assert held(served) == {SEATS[0]: "n1", reservation_id(0): "n1"}
+    await one.place(pod_of(group.leader, 12))
+    assert held(served) == {reservation_id(1): "n1", reservation_id(0): "n1"}
+
+
+async def test_a_small_part_takes_its_own_seat_though_that_of_a_large_one_is_older(
+    one: Webhook, served: Served, group: Group
+) -> None:
+    await keep(one, group.top, seat=SEATS[0], gb=12)
+    await keep(one, group.top, seat=SEATS[1], gb=4)
+    await one.place(pod_of(group.workers, 4))
+    assert held(served) == {SEATS[0]: "n1", reservation_id(0): "n1"}
+
+
+async def test_a_small_part_that_goes_elsewhere_gives_up_no_seat_of_a_large_one(
+    one: Webhook, served: Served, group: Group
+) -> None:
+    one.cluster.pod_deleted("uid-full")
+    await keep(one, group.top, gb=16)
+    await one.place(pod_of(group.workers, 4).selecting(**{"kubernetes.io/hostname": "n2"}))
+    assert held(served) == {SEATS[0]: "n1", reservation_id(0): "n2"}
+
+
+@pytest.mark.parametrize("gb", [8, 14])
+async def test_a_rollout_to_another_size_takes_the_seat_without_which_it_has_no_place(
+    one: Webhook, served: Served, rollout: Rollout, gb: int
+) -> None:
+    await keep(one, rollout.top)
+    await one.place(pod_of(rollout.new, gb))
+    assert held(served) == {reservation_id(0): "n1"}
+
+
+async def test_a_pod_that_would_have_no_place_in_any_seat_takes_none(
+    one: Webhook, served: Served, rollout: Rollout
+) -> None:
+    await keep(one, rollout.top)
+    assert reason(await one.mutate(pod_of(rollout.new, 17))) == "insufficient_capacity"
+    assert held(served) == {SEATS[0]: "n1"}
+
+
+async def test_of_many_seats_the_one_of_the_best_node_is_found_at_once(
+    one: Webhook, served: Served, rollout: Rollout
+) -> None:
+    for number in range(8):
+        await one.see(a_node(f"cordoned-{number}").cordoned(), gpu_node(f"cordoned-{number}", 16))
+        await keep(one, rollout.top, seat="yyyyyyyyy" + "abcdefgh"[number], node=f"cordoned-{number}")
+    await keep(one, rollout.top)
+    await one.place(pod_of(rollout.new))
+    assert held(served) == {reservation_id(0): "n1"}
+
+
+async def test_the_next_pod_of_an_adopted_replica_set_takes_the_seat_of_the_deployment_that_adopted_it(
+    one: Webhook, served: Served, rollout: Rollout
+) -> None:
+    await keep(one, rollout.top)
+    assert reason(await one.mutate(pod_of(rollout.new, 17))) == "insufficient_capacity"  # who its owner is, is known
+    new = adopted(served, rollout.new, rollout.top)
+    await keep(one, new, seat=SEATS[1], gb=6)
+    await one.place(pod_of(rollout.new, 6))
+    assert held(served) == {SEATS[0]: "n1", reservation_id(1): "n1"}
+
+
+async def test_without_time_to_look_the_pod_is_placed_beside_its_seat(
+    one: Webhook, served: Served, rollout: Rollout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhook.mutate._PATIENCE_S", 0.0)
+    await keep(one, rollout.top, gb=6)
+    await one.place(pod_of(rollout.new, 6))
+    assert held(served) == {SEATS[0]: "n1", reservation_id(0): "n1"}
 
 
 async def test_a_seat_on_a_cordoned_node_is_given_up_for_a_place_elsewhere(

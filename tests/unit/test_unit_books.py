@@ -65,24 +65,24 @@ def test_a_summary_tells_units_on_the_lowest_cards() -> None:
 class TestLedgerRules:
     def test_a_pod_with_units_and_our_id_gets_its_entry_back(self) -> None:
         pod = user("ours", {GPU: 2}, "eks", ID)
-        review = review_ledger({}, {pod.key: pod}, Sightings(), 0.0, 20.0)
+        review = review_ledger({}, {pod.key: pod}, Sightings(), 0.0, 20.0, unix_now=0.0)
         assert review.changes == {ID: Entry("models", owner_hash(""), 0, (), units=((GPU, 2),))}
 
     def test_an_entry_unlike_its_pod_is_corrected(self) -> None:
         pod = user("ours", {GPU: 2}, "eks", ID)
         ledger = {ID: held({GPU: 1}, owner="")}
-        review = review_ledger(ledger, {pod.key: pod}, Sightings(), 0.0, 20.0)
+        review = review_ledger(ledger, {pod.key: pod}, Sightings(), 0.0, 20.0, unix_now=0.0)
         assert review.changes[ID] == Entry("models", owner_hash(""), 0, (), units=((GPU, 2),))
 
     def test_a_pod_that_nobody_placed_gets_none(self) -> None:
         pod = user("theirs", {GPU: 2})
-        assert review_ledger({}, {pod.key: pod}, Sightings(), 0.0, 20.0).changes == {}
+        assert review_ledger({}, {pod.key: pod}, Sightings(), 0.0, 20.0, unix_now=0.0).changes == {}
 
     def test_an_entry_whose_pod_is_gone_is_dropped(self) -> None:
         pod, seen = user("ours", {GPU: 1}, "eks", ID), Sightings()
         ledger = {ID: held({GPU: 1}, owner="")}
-        assert review_ledger(ledger, {pod.key: pod}, seen, 0.0, 20.0).changes == {}
-        assert review_ledger(ledger, {}, seen, 1.0, 20.0).changes == {ID: None}
+        assert review_ledger(ledger, {pod.key: pod}, seen, 0.0, 20.0, unix_now=0.0).changes == {}
+        assert review_ledger(ledger, {}, seen, 1.0, 20.0, unix_now=0.0).changes == {ID: None}
 
 
 def test_a_report_tells_the_units_of_a_pod() -> None:

@@ -13,7 +13,7 @@ from shared.kube import paths
 from tests.builders import REQUIRED, PodBuilder, a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
-from tests.unit.admission import Webhook, gpu_node, reason, reservation_id
+from tests.unit.admission import Webhook, gpu_node, keep_seat_of, reason, reservation_id
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
 
 GPU = "nvidia.com/gpu"
@@ -216,6 +216,12 @@ async def test_a_reservation_whose_pod_exists_is_refused(webhook: Webhook) -> No
     pod = await webhook.place(asking())
     webhook.see_pod(pod)
     assert "pod that exists" in problem(await webhook.validate(pod))
+
+
+async def test_a_seat_that_is_kept_is_no_reservation_of_a_pod(webhook: Webhook) -> None:
+    pod = await webhook.place(asking())
+    await keep_seat_of(webhook, reservation_id(0))
+    assert "kept for the next pod" in problem(await webhook.validate(pod))
 
 
 @pytest.mark.parametrize("node", ["../secrets", "a/b", "", "x" * 300, "%2e"])
