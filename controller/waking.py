@@ -109,8 +109,8 @@ class Waker:
             return
         room = Room(self._cluster.snapshot())
         in_vain = {uid for uid in looks if self._pauses.in_vain(uid, began)}
-        # Those for whom no room is kept come last, so that they do not take the others' turns either.
         woken = 0
+        # Those for whom no room is kept come last, so that they do not take the others' turns either.
         for look in sorted(looks.values(), key=lambda look: (look.one.uid in in_vain, look.one.rank)):
             if woken == _MOST_WOKEN:
                 self._due.set()
