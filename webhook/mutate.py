@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from shared.api import names
@@ -138,11 +139,13 @@ class Mutator:
         patient_until = time() + _PATIENCE_S
         for _ in range(_MOST_ROUNDS):
             replaced = None if request.dry_run else await self._replaced(wish, patient_until)
+            attempts = self._take_over.attempts_elsewhere(pod)
             decision = self._decide(wish, replaced)
             if isinstance(decision, Refused):
                 return decision
             try:
-                if request.dry_run or await self._recording.record(wish, decision, replaced, deadline):
+                is_owed = partial(self._is_owed, pod, attempts)
+                if request.dry_run or await self._recording.record(wish, decision, replaced, deadline, is_owed):
                     return self._admitted(request, patch, read, wish, decision)
             except TimeoutError:
                 return Unrecorded("no time was left to record it", cause=Cause.DEADLINE)
@@ -151,6 +154,10 @@ class Mutator:
             # A round that waited for no answer must not keep the other reviews waiting.
             await asyncio.sleep(0)
         return Unrecorded(_OVERTAKEN, cause=Cause.OVERTAKEN)
+
+    def _is_owed(self, pod: PodFacts, attempts: frozenset[str]) -> bool:
+        """Whether the owner may still have one more, as it was decided when it had these `attempts` elsewhere."""
+        return self._take_over.attempts_elsewhere(pod) <= attempts
 
     def _admitted(self, request: Request, patch: PodPatch, read: ReadPod, wish: Wish, decision: Decision) -> Admitted:
         """The answer for a pod that has its place."""

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from shared.api import names
@@ -75,8 +74,11 @@ class Recording:
         self._ledger = ledger
         self._unix_time = unix_time
 
-    async def record(self, wish: Wish, decision: Decision, replaced: str | None, deadline: float) -> bool:
-        """Writes the entry, in place of `replaced` if any; False if others took the room meanwhile.
+    async def record(
+        self, wish: Wish, decision: Decision, replaced: str | None, deadline: float, is_owed: Callable[[], bool]
+    ) -> bool:
+        """Writes the entry, in place of `replaced` if any; False if others took the room meanwhile, or if the owner's
+        part of it: `is_owed` says whether that still gets one more.
 
         Raises `ApiError`, and TimeoutError at the loop time `deadline`.
         """
@@ -91,7 +93,7 @@ class Recording:
                     node,
                     reservation,
                     decision.entry(wish, self._unix_time()),
-                    partial(self._is_still_right, wish, decision, replaced),
+                    lambda: is_owed() and self._is_still_right(wish, decision, replaced),
                     replaces=replaced if elsewhere is None else None,
                     victims=decision.victims,
                 )

@@ -90,6 +90,15 @@ class TakeOver:
             self._takers[found] = reservation
         return found
 
+    def attempts_elsewhere(self, pod: PodFacts) -> frozenset[str]:
+        """The ids of what other processes promised the owner, of which no pod is known.
+
+        Whether one more is too many hangs on them as well as on this process's own, which hold their places at once.
+        """
+        if pod.owner is None:
+            return frozenset()
+        return frozenset(key for key in self._open(pod).open if not self._cluster.is_held(key))
+
     async def _replaced(self, pod: PodFacts, owner: OwnerRef, spec: Mapping[str, Any]) -> str | None:
         """The attempt that stands in the way of a new one, and of which the API server knows no pod."""
         stored: set[str] = set()

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.api import names
@@ -23,6 +23,7 @@ rounds = st.lists(
 
 
 @settings(max_examples=40)
+@example(wanted=3, ends=[["stored", "failed"], ["stored", "stored"]], seconds=0, two=True)
 @given(wanted=st.integers(1, 4), ends=rounds, seconds=st.sampled_from([0, 1, 5]), two=st.booleans())
 def test_attempts_of_one_owner(wanted: int, ends: list[list[str]], seconds: int, *, two: bool) -> None:
     """Each round creates what lacks, side by side; each create ends as drawn."""
