@@ -37,8 +37,8 @@ _WEBHOOK_POINTS = {
     "between-answer-and-store": "webhook/app.py:Handlers.validate:await self._answer:before",
 }
 _CONTROLLER_POINTS = {
-    "before-an-entry-is-looked-up": "controller/ledger_keeper.py:LedgerKeeper.reconcile:await has_pod:before",
-    "between-look-up-and-drop": "controller/ledger_keeper.py:LedgerKeeper.reconcile:await has_pod:after",
+    "before-an-entry-is-looked-up": "controller/ledger_keeper.py:LedgerKeeper._if_it_has_a_pod:await has_pod:before",
+    "between-look-up-and-drop": "controller/ledger_keeper.py:LedgerKeeper._if_it_has_a_pod:await has_pod:after",
     "before-the-ledger-is-amended": "shared/kube/ledger.py:Ledger.amend:await self._write:before",
     "after-the-ledger-is-amended": "shared/kube/ledger.py:Ledger.amend:await self._write:after",
 }
