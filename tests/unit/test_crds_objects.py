@@ -95,7 +95,7 @@ MODEL_PLACEMENT: Object = {
         "placed": 1,
         "where": "t4 gpu-0 6 GB",
         "ask": "6 GB on 1 card",
-        "placements": [{**PLACEMENT, "running": True}],
+        "placements": [{**PLACEMENT, "running": True, "preempting": False, "leaving": True}],
         "history": [{**PLACEMENT, "until": "2026-11-30T12:04:00Z", "ended": "OOM"}],
         "outOfMemory": {
             "pod": "chat-5d4f-x",
@@ -148,7 +148,7 @@ def test_what_the_product_writes_is_accepted_and_no_field_of_it_is_pruned(
         pytest.param(GPU_NODES, "status.injection", "magic", id="an unknown injection mode"),
         pytest.param(GPU_NODES, "status.reservations.abcdefgh23", {"gb": 6}, id="a reservation as an object"),
         pytest.param(GPU_NODES, "status.reservations.abcdefgh23", "x" * 1025, id="a reservation without end"),
-        pytest.param(MODEL_PLACEMENTS, "status.phase", "Pending", id="a phase that does not exist"),
+        pytest.param(MODEL_PLACEMENTS, "status.phase", "Lost", id="a phase that does not exist"),
         pytest.param(MODEL_PLACEMENTS, "status.lastErrorCode", "", id="an empty error code"),
         pytest.param(MODEL_PLACEMENTS, "status.lastErrorMessage", "x" * 1025, id="an error message that is too long"),
         pytest.param(MODEL_PLACEMENTS, "status.placed", -1, id="fewer than no pods"),
