@@ -10,7 +10,6 @@ import pytest
 
 from shared.obs.garbage import keep_what_is_there, look_seldom
 
-
 USUAL = gc.get_threshold()
 
 
