@@ -164,7 +164,7 @@ class Episode:
         if dice.chance(0.15):
             return
         second = await self._ask(dice.one(self._world.replicas), "/validate", answer.final, namespace, **more)
-        if second.final is None and not self._was_replaced(answer):
+        if second.final is None and not self._was_replaced(answer.final):
             why = "what the mutating webhook admits, the validating one lets in"
             require(second.verdict == "validate: unavailable", why, second.message)
         elif second.final is not None and placed and not dry_run and dice.chance(0.85):
@@ -174,15 +174,14 @@ class Episode:
         """The second run of the mutating webhook on its own output, in whatever replica."""
         self.tally.checks[SECOND_RUN] += 1
         again = await self._ask(self._dice.one(self._world.replicas), "/mutate", final, namespace, **more)
-        if not self._was_replaced(again):
+        if not self._was_replaced(final):
             require(again.verdict in {"untouched", "unavailable"}, SECOND_RUN, again.verdict, again.message)
 
-    def _was_replaced(self, answer: Answer) -> bool:
+    def _was_replaced(self, final: Json) -> bool:
         """Whether a later attempt of the owner has taken the place of this pod, as if its create had failed."""
-        owners = {owner["name"] for owner in answer.pod["metadata"].get("ownerReferences") or ()}
-        kinds = {owner["kind"] for owner in answer.pod["metadata"].get("ownerReferences") or ()}
-        final = answer.final if answer.verdict == "placed" else answer.pod
-        gone = final is not None and not any(
+        owners = {owner["name"] for owner in final["metadata"].get("ownerReferences") or ()}
+        kinds = {owner["kind"] for owner in final["metadata"].get("ownerReferences") or ()}
+        gone = not any(
             reservation_of(final) in raw["status"]["reservations"] for raw in self.cluster.gpu_nodes.values()
         )
         return gone and (words.ONE_AT_A_TIME in owners or bool(kinds & words.BY_NAME))
