@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import http
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from hack.devcluster.api import Api, Json
+from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
 from shared.api import names
@@ -152,8 +153,18 @@ def model_groups(stage: Stage) -> str:
             "spec": spec,
         },
     )
-    until("it is served", lambda: find(stage.api, f"/apis/{_GROUP}/v1/modelgroups"))
+    until("it is served", lambda: _is_served(stage.api, f"/apis/{_GROUP}/v1/modelgroups"))
     return f"/apis/{_GROUP}/v1/namespaces"
+
+
+def _is_served(api: Api, path: str) -> bool:
+    """Whether a new kind can be listed: at first it is not there, and then its storage may not be ready."""
+    try:
+        return find(api, path) is not None
+    except ApiError as error:
+        if error.status == http.HTTPStatus.TOO_MANY_REQUESTS:
+            return False
+        raise
 
 
 def test_a_custom_kind_is_woken_when_there_is_room_and_nothing_else_of_it_may_be_changed(
