@@ -87,7 +87,7 @@ fuzz-short: $(STAMP)
 	@$(BIN)/python -m tests.fuzz --reviews 20000 --seed 1 $(FUZZ_ARGS)
 
 .PHONY: chaos
-chaos: binaries ## Everything that can break breaks, about 15 minutes: make chaos [CHAOS_ARGS="--seed 1 --scenario partition"]
+chaos: binaries ## Everything that can break breaks, about 17 minutes: make chaos [CHAOS_ARGS="--seed 1 --scenario partition"]
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 .PHONY: chaos-short
