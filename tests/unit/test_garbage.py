@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Iterator
 
@@ -15,7 +16,10 @@ USUAL = gc.get_threshold()
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """Other tests start programs in this process, which set it too."""
+    """Other tests start programs in this process, which set it too, and leave sockets of those that died half-way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     gc.set_threshold(*USUAL)
     yield
     gc.unfreeze()
