@@ -90,25 +90,25 @@ class KubeClient:
 
     async def get(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> Json:
         """The object at `path`."""
-        return await self._call("GET", path, params, timeout_s=timeout_s)
+        return await self._call(json_object, "GET", path, params, timeout_s=timeout_s)
 
     async def text(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> str:
         """What is at `path` as text, such as a log."""
-        with self._counted("GET"), _as_api_errors("GET", path):
-            answer = await self._answer("GET", path, params, timeout_s=timeout_s)
-        return answer.decode(errors="replace")
+        return await self._call(
+            lambda answer: answer.decode(errors="replace"), "GET", path, params, timeout_s=timeout_s
+        )
 
     async def create(
         self, path: str, body: Json, params: Params | None = None, *, timeout_s: float | None = None
     ) -> Json:
         """Adds an object to the collection at `path` and returns it as stored."""
-        return await self._call("POST", path, params, body, timeout_s=timeout_s)
+        return await self._call(json_object, "POST", path, params, body, timeout_s=timeout_s)
 
     async def replace(
         self, path: str, body: Json, params: Params | None = None, *, timeout_s: float | None = None
     ) -> Json:
         """Writes the whole object. With `metadata.resourceVersion` in it a stale write raises `Conflict`."""
-        return await self._call("PUT", path, params, body, timeout_s=timeout_s)
+        return await self._call(json_object, "PUT", path, params, body, timeout_s=timeout_s)
 
     async def merge_patch(
         self, path: str, body: Json, params: Params | None = None, *, timeout_s: float | None = None
@@ -117,13 +117,13 @@ class KubeClient:
 
         With `metadata.resourceVersion` in it a stale write raises `Conflict`, else the last writer wins.
         """
-        return await self._call("PATCH", path, params, body, _MERGE_PATCH, timeout_s=timeout_s)
+        return await self._call(json_object, "PATCH", path, params, body, _MERGE_PATCH, timeout_s=timeout_s)
 
     async def json_patch(
         self, path: str, ops: Sequence[Json], params: Params | None = None, *, timeout_s: float | None = None
     ) -> Json:
         """Applies JSON Patch operations. A `test` that fails raises `Invalid`."""
-        return await self._call("PATCH", path, params, ops, _JSON_PATCH, timeout_s=timeout_s)
+        return await self._call(json_object, "PATCH", path, params, ops, _JSON_PATCH, timeout_s=timeout_s)
 
     async def apply(
         self, path: str, body: Json, field_manager: str, *, force: bool = True, timeout_s: float | None = None
@@ -133,7 +133,7 @@ class KubeClient:
         `force` takes fields from other managers; without it their fields raise `Conflict`.
         """
         params = {"fieldManager": field_manager, "force": "true" if force else "false"}
-        return await self._call("PATCH", path, params, body, _APPLY_PATCH, timeout_s=timeout_s)
+        return await self._call(json_object, "PATCH", path, params, body, _APPLY_PATCH, timeout_s=timeout_s)
 
     async def delete(
         self,
@@ -144,7 +144,7 @@ class KubeClient:
         timeout_s: float | None = None,
     ) -> Json:
         """Deletes the object. `body` is a `DeleteOptions`, such as preconditions on the uid."""
-        return await self._call("DELETE", path, params, body, timeout_s=timeout_s)
+        return await self._call(json_object, "DELETE", path, params, body, timeout_s=timeout_s)
 
     async def list(self, path: str, params: Params | None = None, *, timeout_s: float | None = None) -> Listing[Json]:
         """The collection at `path`, whole. `params` may hold selectors. `timeout_s` is for each page."""
@@ -206,7 +206,7 @@ class KubeClient:
         longest = None if "limit" in params else sys.maxsize
         while True:
             query = {**params, "continue": token} if token else params
-            answer = await self._call("GET", path, query, timeout_s=timeout_s, longest=longest)
+            answer = await self._call(json_object, "GET", path, query, timeout_s=timeout_s, longest=longest)
             metadata = answer.get("metadata") or {}
             version = version or str(metadata.get("resourceVersion") or "")
             if "items" not in answer or not version:
@@ -222,6 +222,7 @@ class KubeClient:
 
     async def _call(
         self,
+        read: Callable[[bytes], T],
         method: str,
         path: str,
         params: Params | None,
@@ -230,28 +231,16 @@ class KubeClient:
         *,
         timeout_s: float | None,
         longest: int | None = None,
-    ) -> Json:
+    ) -> T:
+        """One request, whose answer is what `read` makes of it."""
         with self._counted(method), _as_api_errors(method, path):
-            sent = self._answer(method, path, params, body, content_type, timeout_s=timeout_s, longest=longest)
-            return json_object(await sent)
-
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        params: Params | None,
-        body: object = None,
-        content_type: str = _JSON,
-        *,
-        timeout_s: float | None,
-        longest: int | None = None,
-    ) -> bytes:
-        async with (
-            self._deadline(timeout_s),
-            await self._send(method, path, params, body, content_type, None) as response,
-        ):
-            await self._raise_for_status(response)
-            return await _whole(response, longest or self._longest_answer)
+            async with (
+                self._deadline(timeout_s),
+                await self._send(method, path, params, body, content_type, None) as response,
+            ):
+                await self._raise_for_status(response)
+                whole = await _whole(response, longest or self._longest_answer)
+            return read(whole)
 
     @contextmanager
     def _counted(self, verb: str) -> Iterator[None]:
