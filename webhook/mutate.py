@@ -172,7 +172,7 @@ class Mutator:
 
     async def _replaced(self, wish: Wish, until: float) -> str | None:
         """The entry whose place the pod takes: a failed attempt of its owner, or a kept seat of its workload."""
-        failed = await self._take_over.find(wish.pod, wish.reservation, wish.spec, until)
+        failed = await self._take_over.find(wish.pod, wish.spec, until)
         if failed is not None:
             return failed
 

@@ -69,26 +69,22 @@ class TakeOver:
         self._cluster = cluster
         self._owners = owners
         self._wanted_by: OrderedDict[str, _Wanted] = OrderedDict()
-        self._takers: dict[str, str] = {}
 
-    async def find(self, pod: PodFacts, reservation: str, spec: Mapping[str, Any], until: float) -> str | None:
-        """The id of the entry that `pod` replaces under the new id `reservation`, if there is one.
+    async def find(self, pod: PodFacts, spec: Mapping[str, Any], until: float) -> str | None:
+        """The id of the entry that `pod` replaces, if there is one: no other attempt of this process gets the same if
+        the pod is held right away.
 
-        Until `reservation` is held or given up no other attempt of this process gets the same. Whether other processes
-        were faster shows when the ledger is written. Nothing is read after the loop time `until`; without an answer the
-        attempts before it run out by themselves.
+        Whether other processes were faster shows when the ledger is written. Nothing is read after the loop time
+        `until`; without an answer the attempts before it run out by themselves.
         """
         if pod.owner is None or not self._open(pod).open:
             return None
         try:
             async with asyncio.timeout_at(until):
-                found = await self._replaced(pod, pod.owner, spec)
+                return await self._replaced(pod, pod.owner, spec)
         except (ApiError, TimeoutError) as error:
             log.info("earlier attempts not looked at", namespace=pod.namespace, owner=pod.owner.name, error=error)
             return None
-        if found is not None:
-            self._takers[found] = reservation
-        return found
 
     def attempts_elsewhere(self, pod: PodFacts) -> frozenset[str]:
         """The ids of what other processes promised the owner, of which no pod is known.
@@ -149,13 +145,12 @@ class TakeOver:
         """What the owner of `pod` holds by what this process knows, and that those in `stored` have pods."""
         assert pod.owner is not None
         cluster = self._cluster
-        self._takers = {key: taker for key, taker in self._takers.items() if cluster.is_held(taker)}
         pods, unseen = 0, {}
         for reservation, located in cluster.entries_of(pod.namespace, owner_hash(pod.owner.uid)):
             carriers = cluster.carriers(reservation, pod.namespace)
             if carriers or reservation in stored:
                 pods += not carriers or any(not carrier.terminating for carrier in carriers)
-            elif reservation not in self._takers and not cluster.vacancies.has(reservation, located.entry):
+            elif not cluster.is_replaced(reservation) and not cluster.vacancies.has(reservation, located.entry):
                 unseen[reservation] = located
         own = (held for held in cluster.held_pods() if held.owner == pod.owner)
         under_way = sum(cluster.locate(held.reservation or "") is None for held in own)
