@@ -14,6 +14,7 @@ from shared.core.owners import OwnerRef
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.errors import AlreadyExists, NotFound
+from shared.kube.times import in_seconds
 from shared.obs.logs import get_logger
 
 log = get_logger(__name__)
@@ -52,7 +53,7 @@ class Events:
             return False
         digest = hashlib.sha256("\n".join([about.uid, kind, reason, message]).encode()).hexdigest()[:_HASH]
         name = f"{about.name[:_LONGEST_PREFIX].rstrip('.-')}.{digest}"
-        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = in_seconds(self._now())
         body = {
             "apiVersion": "v1",
             "kind": "Event",

@@ -19,6 +19,7 @@ from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.gpunodes import FROM_LABELS, VENDOR_PLUGIN_PRESENT, GpuNode, gpu_node
+from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -102,7 +103,7 @@ class ManagedNodes:
                 "message": f"{resources} gives this node's cards away and books them, until spec.mode is set"
                 if present
                 else "the product's own resources book the cards",
-                "lastTransitionTime": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "lastTransitionTime": in_seconds(self._now()),
             }
             await self._apply_status(state.name, {"conditions": [condition]})
 

@@ -12,6 +12,7 @@ from shared.api import names
 from shared.core.oom import Memory, Shortage
 from shared.core.pod_fate import Place, PodFate
 from shared.core.pods import PodFacts
+from shared.kube.times import in_seconds
 
 CODES: Final = {Memory.CARD: "OOM", Memory.NODE: "OOMKilled"}
 """The `lastErrorCode` by what ran short. The second is Kubernetes' own word."""
@@ -36,7 +37,7 @@ def memory_trouble(
     seen = [trouble for fate in fates for trouble in _troubles(fate)]
     known: list[dict[str, Any]] = [told, *seen] if told else seen
     newest = max(known, key=lambda trouble: (trouble["at"], trouble["uid"]), default=None)
-    if newest is None or _is_over(newest, pods, fates, history, _text(now - _CALM)):
+    if newest is None or _is_over(newest, pods, fates, history, in_seconds(now - _CALM)):
         return None
     return newest
 
@@ -90,8 +91,3 @@ def _advice(place: Place, shortage: Shortage) -> str:
     share = max(gb for _, gb in place.shares)
     more = share + max(shortage.missing_gb, -(-share // 4))
     return f"Raise {names.VRAM} (to {more}, say), or {less}"
-
-
-def _text(time: datetime) -> str:
-    """In the form of Kubernetes' times, whose order as texts is that of the times."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -30,6 +30,7 @@ from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from shared.kube.fates import Fates
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
+from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -216,7 +217,7 @@ class Placements:
             self._queue.add_after(workload, _SETTLE_S)
             return
         wanted = _wanted(owner, pods, len(standing))
-        time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        time = in_seconds(now)
         over = (fate for fate in fates if fate.is_over)
         history = placement_history(old, over, self._exists, self._fates.last_of, time)
         trouble = memory_trouble(old, pods, fates, history, now)

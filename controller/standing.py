@@ -12,6 +12,7 @@ from shared.core.pods import PodFacts
 from shared.core.wanted import wanted_pods
 from shared.kube.model_placements import refusal_key
 from shared.kube.owners import Owners
+from shared.kube.times import in_seconds
 
 _UNREPEATED: Final = timedelta(minutes=10)
 """How long a refusal stands of an owner that does not say how many pods it wants."""
@@ -50,9 +51,4 @@ async def still_refused(
     # Such an owner may have pods and lack others, so only one that was created since the refusal says that it is over.
     # If that was another than the one refused, the next try of that one is refused and reported anew.
     last = str(refusal.get("last") or "")
-    return _text(now - _UNREPEATED) < last and not any(pod.created > last for pod in own)
-
-
-def _text(time: datetime) -> str:
-    """In the form of Kubernetes' times, whose order as texts is that of the times."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return in_seconds(now - _UNREPEATED) < last and not any(pod.created > last for pod in own)

@@ -24,6 +24,7 @@ from shared.kube.errors import Forbidden, Invalid, NotFound
 from shared.kube.model_placements import patch_status, placement_name, read_status, refusal_key
 from shared.kube.owners import Owners
 from shared.kube.paths import InvalidName
+from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -152,7 +153,7 @@ def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
     """The refusal as it stands in the status; `old` is what stood there, whose age a repetition keeps."""
     refusal = report.refusal
     repeated = old.get("uid") == report.owner.uid
-    at = report.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = in_seconds(report.at)
     return {
         "uid": report.owner.uid,
         "reason": str(refusal.reason),

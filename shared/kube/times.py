@@ -1,0 +1,10 @@
+"""Times as Kubernetes writes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def in_seconds(time: datetime) -> str:
+    """A time in UTC as it stands in metadata, conditions and events: the order as texts is that of the times."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
