@@ -14,6 +14,7 @@ from shared.core.owners import OwnerRef
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.errors import AlreadyExists, NotFound
+from shared.kube.recent import remember
 from shared.kube.times import in_seconds
 from shared.obs.logs import get_logger
 
@@ -81,12 +82,10 @@ class Events:
 
     def _may_tell(self, uid: str) -> bool:
         now = self._now()
-        level, since = self._levels.pop(uid, (0.0, now))
+        level, since = self._levels.get(uid, (0.0, now))
         level = max(0.0, level - max(0.0, (now - since).total_seconds()) / _REFILL_S)
         may = level + 1 <= _BURST
-        self._levels[uid] = (level + may, now)
-        if len(self._levels) > _REMEMBERED:
-            self._levels.popitem(last=False)
+        remember(self._levels, uid, (level + may, now), _REMEMBERED)
         return may
 
     async def _count(self, namespace: str, name: str, now: str, body: dict[str, Any]) -> None:

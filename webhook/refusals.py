@@ -24,6 +24,7 @@ from shared.kube.errors import Forbidden, Invalid, NotFound
 from shared.kube.model_placements import patch_status, placement_name, read_status, refusal_key
 from shared.kube.owners import Owners
 from shared.kube.paths import InvalidName
+from shared.kube.recent import remember
 from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
@@ -96,10 +97,7 @@ class RefusalReports:
         except (InvalidName, Forbidden, NotFound, Invalid) as error:
             # A made-up owner, or a namespace that is going: no repetition mends that. The next refusal tries again.
             log.info("refusal not reported", namespace=report.namespace, owner=report.owner.name, error=error)
-        self._written_at[key] = time.monotonic()
-        self._written_at.move_to_end(key)
-        if len(self._written_at) > _MOST_PENDING:
-            self._written_at.popitem(last=False)
+        remember(self._written_at, key, time.monotonic(), _MOST_PENDING)
         if self._pending.get(key) is report:
             del self._pending[key]
 

@@ -21,6 +21,7 @@ from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.owners import Owners
+from shared.kube.recent import remember
 from shared.kube.reserved_pods import has_pod
 from shared.obs.logs import get_logger
 
@@ -172,8 +173,5 @@ class TakeOver:
             return None
         at_once = 1 if creates_one_at_a_time(raw) else pods
         wanted = _Wanted(pods, at_once, asyncio.get_running_loop().time() + _FRESH_S)
-        self._wanted_by[owner.uid] = wanted
-        self._wanted_by.move_to_end(owner.uid)
-        if len(self._wanted_by) > _REMEMBERED:
-            self._wanted_by.popitem(last=False)
+        remember(self._wanted_by, owner.uid, wanted, _REMEMBERED)
         return wanted

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from shared.core.oom import Shortage
 from shared.core.pod_fate import PodFate
+from shared.kube.recent import remember
 
 _REMEMBERED: Final = 4096
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 CrashKey: TypeAlias = tuple[str, tuple[str, str]]
 """The uid of a pod and which death of which container."""
@@ -49,12 +47,12 @@ class Fates:
         """The pod no longer exists."""
         fate = self._fates.pop(key, None)
         if fate is not None:
-            _remember(self._gone, key, fate)
+            remember(self._gone, key, fate, _REMEMBERED)
             self._tell(key)
 
     def found(self, key: str, crash: tuple[str, str], shortage: Shortage | None) -> None:
         """Somebody looked why a container died; None if it was not for lack of memory."""
-        _remember(self._found, (key, crash), shortage)
+        remember(self._found, (key, crash), shortage, _REMEMBERED)
         self.seen(key, self._fates.get(key))
 
     def is_looked_at(self, key: str, crash: tuple[str, str]) -> bool:
@@ -81,10 +79,3 @@ class Fates:
     def _tell(self, key: str) -> None:
         for listener in tuple(self._listeners):
             listener(key)
-
-
-def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    if len(memory) > _REMEMBERED:
-        memory.popitem(last=False)

@@ -9,6 +9,7 @@ from shared.core.owners import OwnerRef, controller_of
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.errors import Forbidden, NotFound
+from shared.kube.recent import remember
 
 _LONGEST_CHAIN: Final = 5
 _REMEMBERED: Final = 4096
@@ -92,9 +93,7 @@ class Owners:
         raw = await self.read(namespace, owner)
         above = None if raw is None else controller_of(raw)
         if raw is not None:
-            self._owner_of[owner.uid] = above
-            if len(self._owner_of) > _REMEMBERED:
-                self._owner_of.popitem(last=False)
+            remember(self._owner_of, owner.uid, above, _REMEMBERED)
         return above
 
     def _forget_what_it_owned(self, owner: OwnerRef) -> None:
