@@ -120,7 +120,7 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     units = tuple(unit for unit in read_units if unit.count)
     asking = {ask.container for ask in asks} | {unit.container for unit in units}
     zero = {unit.container for unit in read_units} | {name for name, count in counts.items() if count}
-    _refuse_unbooked_devices(containers, asking, zero)
+    _refuse_unbooked_devices(containers, asks, units, zero)
     hidden = tuple(each.name for each in containers if each.name in zero and each.name not in asking)
     if not asks and not units:
         _refuse_lone_details(annotations)
@@ -254,29 +254,36 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
             )
 
 
-def _refuse_unbooked_devices(containers: Sequence[Container], asking: set[str], zero: set[str]) -> None:
+def _refuse_unbooked_devices(
+    containers: Sequence[Container], asks: Sequence[Ask], units: Sequence[UnitAsk], zero: set[str]
+) -> None:
     """Refuses a container that would see cards that nothing is booked on.
 
-    One that asks, or asks for zero, has the variable set for it; so has an init container of a pod that asks.
+    One that asks, or asks for zero, has the variable set for it. An init container of a pod that asks for cards is
+    given those of the container it prepares; units name no card that could be given.
     """
+    asking = {ask.container for ask in asks} | {unit.container for unit in units}
     for container in containers:
-        if container.name in asking or container.name in zero or (asking and container.role is Role.INIT):
+        if container.name in asking | zero or (asks and container.role is Role.INIT):
             continue
         if container.visible_devices is not None:
             raise InvalidRequest(
                 f"containers[{container.name}].env[{names.NVIDIA_VISIBLE_DEVICES}]",
                 container.visible_devices,
                 "would show cards that nothing is booked on",
-                _booking(container.name, alone=len(containers) == 1),
+                _booking(container, units, alone=len(containers) == 1),
             )
 
 
-def _booking(container: str, *, alone: bool) -> str:
+def _booking(container: Container, units: Sequence[UnitAsk], *, alone: bool) -> str:
     """How a container gets cards, or sees none. Beside others, the pod's own amount may be meant for one of those."""
     if alone:
         return f"ask for memory with the annotation {names.VRAM} and remove the variable"
-    own = f"{names.VRAM_OF_CONTAINER_PREFIX}{container}"
-    return f"ask for its memory with the annotation {own} and remove the variable, or set it to void to see no card"
+    if container.role is Role.INIT and units:
+        ask = f"ask for {units[0].resource} there too"
+    else:
+        ask = f"ask for its memory with the annotation {names.VRAM_OF_CONTAINER_PREFIX}{container.name}"
+    return f"{ask} and remove the variable, or set it to void to see no card"
 
 
 def _words(ask: Ask, vendor: Vendor | None) -> str:

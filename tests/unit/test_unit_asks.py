@@ -12,6 +12,8 @@ from shared.core.invalid import InvalidRequest
 from tests.builders import PodBuilder, a_pod
 from tests.unit.units import GPU, SHARED, SLICE
 
+SEEING_ALL = [{"name": names.NVIDIA_VISIBLE_DEVICES, "value": "all"}]
+
 
 def demand_of(pod: PodBuilder) -> Demand:
     found = read_pod(pod.raw()).demand
@@ -81,3 +83,19 @@ def test_a_container_with_slices_carries_no_gb_of_an_init_container() -> None:
         read_pod(pod.raw())
     assert refused.value.field == f"containers[fetch].resources.limits[{names.VRAM}]"
     assert "is asked for init container fetch only" in refused.value.problem
+
+
+def test_an_init_container_does_not_see_cards_beside_slices_without_slices_of_its_own() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_pod(a_pod().limited_to({SLICE: "2"}).init("fetch", env=SEEING_ALL).raw())
+    assert refused.value.field == f"containers[fetch].env[{names.NVIDIA_VISIBLE_DEVICES}]"
+    assert refused.value.fix == f"ask for {SLICE} there too and remove the variable, or set it to void to see no card"
+    slices = {"limits": {SLICE: "1"}}
+    pod = a_pod().limited_to({SLICE: "2"}).init("fetch", resources=slices, env=SEEING_ALL)
+    assert [unit.container for unit in demand_of(pod).units] == ["fetch", "main"]
+
+
+def test_an_init_container_sees_the_cards_of_the_container_it_prepares_though_another_has_slices() -> None:
+    pod = a_pod().limited_to({SLICE: "1"}).container("other", resources={"limits": {GPU: "1"}})
+    (ask,) = demand_of(pod.init("fetch", env=SEEING_ALL)).asks
+    assert ask.init_containers == ("fetch",)
