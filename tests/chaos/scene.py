@@ -27,6 +27,7 @@ _PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _CARD_GB = 26
 _GROUPS = 3
 """Deployments that come, grow, shrink and go beside the pods that callers create."""
+_ROLLOUT_STEP_S = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,16 @@ class Scene:
     def load(self, *, callers: int = 4, pause_s: float = 0.15) -> Iterator[Stream]:
         """While the context lasts, models come and go on a pool of its own: bare pods, and Deployments."""
         here, namespace = self.pool(_CARD_GB, _CARD_GB, _CARD_GB, nodes=3), self.make_namespace()
-        rollouts = _Rollouts(namespace, here, self.chance("rollouts"))
         with (
             churn(namespace, here.name, self.seed, gb=6, callers=callers, pause_s=pause_s) as creates,
-            repeatedly(rollouts.step, 0.7),
+            self.rollouts(namespace, here),
         ):
             yield creates
         self.count(creates.creates)
+
+    def rollouts(self, namespace: Namespace, pool: Pool) -> contextlib.AbstractContextManager[None]:
+        """While the context lasts, Deployments come, grow, shrink, roll and go."""
+        return repeatedly(_Rollouts(namespace, pool, self.chance("rollouts")).step, _ROLLOUT_STEP_S)
 
     def kill(self, process: Process, sig: signal.Signals = signal.SIGKILL) -> None:
         """Sends a signal, and writes it down."""
