@@ -13,7 +13,7 @@ from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts
 from shared.core.placement import find_place, fits
 from shared.core.pods import PodFacts
-from shared.core.snapshot import Snapshot
+from shared.core.snapshot import NodeState, Snapshot
 
 _NODE_SAYS = {
     Exclusion.NOT_READY: "is not ready",
@@ -60,6 +60,12 @@ def made_again(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, An
     return {**again, "spec": {**again["spec"], "volumes": pod["spec"].get("volumes")}}
 
 
+def has_room(state: NodeState, pod: PodFacts) -> bool:
+    """Whether what `pod` was given on a node is there, whatever holds the rest."""
+    others = state.without_pod(pod.key).without_entry(pod.reservation or "")
+    return fits(others, pod.shares, units=pod.units)
+
+
 def better_node(snapshot: Snapshot, pod: PodFacts, needs: Needs) -> str | None:
     """Where `pod` would go if it were placed anew by `needs`, or None if that is nowhere or where it stands already.
 
@@ -67,12 +73,11 @@ def better_node(snapshot: Snapshot, pod: PodFacts, needs: Needs) -> str | None:
     """
     state = snapshot.nodes.get(pod.node)
     if state is not None:
-        state = state.without_pod(pod.key).without_entry(pod.reservation or "")
-        snapshot = snapshot.changed({pod.node: state})
+        snapshot = snapshot.changed({pod.node: state.without_pod(pod.key).without_entry(pod.reservation or "")})
     placed = find_place(snapshot, needs.demand, needs.constraints)
     if placed is None:
         return None
-    if state is not None and placed.node == pod.node and fits(state, pod.shares, units=pod.units):
+    if state is not None and placed.node == pod.node and has_room(state, pod):
         return None
     return placed.node
 

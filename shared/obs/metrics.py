@@ -250,7 +250,7 @@ STUCK_DELETED: Final = Definition(
     "placement_stuck_pods_deleted_total",
     _counter,
     Of.LEADER,
-    "Placed pods that were deleted because the scheduler did not bind them and they would fit elsewhere",
+    "Placed pods that were deleted because the scheduler did not bind them and would bind one that is created anew",
 )
 REJECTED_DELETED: Final = Definition(
     "placement_rejected_pods_deleted_total",

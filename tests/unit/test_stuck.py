@@ -262,18 +262,41 @@ async def test_a_pod_that_lost_its_reservations_label_is_explained_and_stays(sce
     assert scene.told() == [("Pod", outcome, 1), ("ReplicaSet", outcome, 1)]
 
 
-async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(scene: Scene) -> None:
+@pytest.fixture
+def over_others(scene: Scene) -> str:
+    """The entry of a pod stands above the budget of t4, where another pod holds the memory; the uid of that one."""
+    cluster = scene.control.cluster
+    cluster.node_upserted(node_facts(a_node("t4").raw()))
     marked = replace(entry({0: 6}), mark=Mark.PREEMPTING).encode()
     raw = gpu_node("t4", 16, reservations={ID: marked})
     metadata = {**raw["metadata"], "uid": "uid-t4", "resourceVersion": "2"}
-    scene.control.cluster.gpu_node_upserted(read_gpu_node({**raw, "metadata": metadata}, exclusive=False))
-    owner = scene.owner()
-    scene.pod("first", owner)
-    scene.pod("second", owner, reservation="bbbbbbbbbb")
+    cluster.gpu_node_upserted(read_gpu_node({**raw, "metadata": metadata}, exclusive=False))
+    victim = pod_facts(a_pod("victim").limited_to({CARD: "12"}).on("t4").raw())
+    assert victim is not None
+    cluster.pod_upserted(victim)
+    return victim.key
+
+
+async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(scene: Scene, over_others: str) -> None:
+    scene.pod("first", scene.owner())
+    scene.pod("second", scene.owner(), reservation="bbbbbbbbbb")
     scene.watch()
     await eventually(lambda: not scene.has("second"))
     assert scene.has("first")
     await eventually(lambda: not scene.has("first"))
+
+
+async def test_a_pod_that_the_scheduler_overlooks_is_created_anew_once_its_place_is_free(
+    scene: Scene, over_others: str
+) -> None:
+    scene.control.cluster.node_deleted("a10")
+    scene.pod("chat-0", scene.owner())
+    scene.watch()
+    await eventually(lambda: scene.told() != [])
+    assert {outcome for _, outcome, _ in scene.told()} == {"there is no other place for it now"}
+    assert scene.has("chat-0")
+    scene.control.cluster.pod_deleted(over_others)
+    await eventually(lambda: not scene.has("chat-0"))
 
 
 async def test_of_many_each_has_its_turn(scene: Scene) -> None:

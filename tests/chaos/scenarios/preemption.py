@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 from shared.api import names
@@ -16,7 +15,6 @@ from tests.e2e.trouble import CONVERGED_S, revive
 _REPLICAS = 8
 _GB = 12
 """Two on each of the four cards."""
-_SCHEDULER_S = 20.0
 
 
 def _preemption(scene: Scene) -> None:
@@ -39,23 +37,10 @@ def _round(scene: Scene, here: Pool, namespace: Namespace, number: int) -> None:
     scene.created["by owners"] += replicas
     time.sleep(chance.uniform(0.0, 0.3))
     scene.strike(victim, chance.uniform(0.0, 1.0))
-    _prod_scheduler(scene, partial(_run, namespace, name, replicas))
     until(f"{name} runs", partial(_run, namespace, name, replicas), within_s=CONVERGED_S)
     revive(*scene.operator.processes)
     namespace.delete("Deployment", name)
     until("the others run again", partial(_run, namespace, "calm", _REPLICAS), within_s=CONVERGED_S)
-
-
-def _prod_scheduler(scene: Scene, done: Callable[[], bool]) -> None:
-    """Restarts a scheduler that has missed that the victims left: it looks again by itself after five minutes only."""
-    deadline = time.monotonic() + _SCHEDULER_S
-    while not done():
-        if time.monotonic() > deadline:
-            scheduler = scene.stage.cluster.process("kube-scheduler")
-            scene.kill(scheduler)
-            revive(scheduler)
-            return
-        time.sleep(0.2)
 
 
 def _run(namespace: Namespace, name: str, count: int) -> bool:
