@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
 from typing import Final
 
 from controller.control_recorder import ControlRecorder
@@ -60,50 +59,47 @@ class Rejected:
 
     async def run(self) -> None:
         """Looks at every rejected pod now and as they come, until cancelled."""
-        unsubscribe = self._cluster.rejected.on_change(lambda pod: self._queue.add(_key(pod)))
+        unsubscribe = self._cluster.rejected.on_change(self._queue.add)
         try:
-            for pod in self._cluster.rejected:
-                self._queue.add(_key(pod))
+            for key in self._cluster.rejected:
+                self._queue.add(key)
             await self._queue.run(self.look)
         finally:
             unsubscribe()
 
     async def look(self, key: str) -> None:
         """Explains the newest dead pod of one owner and deletes the oldest, if it has several. Raises `ApiError`."""
-        known = {_key(pod) for pod in self._cluster.rejected}
-        self._told = {each: message for each, message in self._told.items() if each in known}
-        pods = sorted((pod for pod in self._cluster.rejected if _key(pod) == key), key=_age)
+        pods = sorted(self._cluster.rejected.of(key), key=_age)
         if not pods:
+            self._told.pop(key, None)
             return
         try:
-            await self._tell(pods[-1])
-            await self._clear(pods[:-1])
+            await self._tell(key, pods[-1])
+            if len(pods) > 1:
+                await self._clear(key, pods[0])
         except (NotFound, Forbidden) as error:
             # Its namespace goes, and takes it along.
             log.info("rejected pod not settled", namespace=pods[-1].namespace, pod=pods[-1].name, error=error)
 
-    async def _tell(self, pod: RejectedPod) -> None:
+    async def _tell(self, key: str, pod: RejectedPod) -> None:
         """Records the event on the pod's workload, unless the last one said the same. It names no pod, so that equal
         ones are folded.
         """
         advice = _BARE if pod.owner is None else _OWNED
         said = pod.message.rstrip(".") or "no reason given"
         message = f"the kubelet of node {pod.node} rejected a pod ({pod.reason}): {said}; {advice}"
-        if self._told.get(_key(pod)) == message:
+        if self._told.get(key) == message:
             return
         about = OwnerRef("v1", "Pod", pod.name, pod.uid)
         if pod.owner is not None:
             about = await self._owners.top(pod.namespace, pod.owner)
         if await self._events.emit(pod.namespace, about, EventType.WARNING, "Rejected", message):
-            self._told[_key(pod)] = message
+            self._told[key] = message
 
-    async def _clear(self, pods: Iterable[RejectedPod]) -> None:
-        oldest = next(iter(pods), None)
-        if oldest is None:
-            return
+    async def _clear(self, key: str, oldest: RejectedPod) -> None:
         now = time.monotonic()
         if turn_s := self._pace.wait_s(now):
-            self._queue.add_after(_key(oldest), turn_s)
+            self._queue.add_after(key, turn_s)
             return
         self._pace.take(now)
         with contextlib.suppress(NotFound, Conflict):
@@ -112,11 +108,6 @@ class Rejected:
             self._recorder.rejected_deleted.inc()
         log.info("rejected pod deleted", namespace=oldest.namespace, pod=oldest.name, node=oldest.node)
         self._cluster.rejected.deleted(oldest.uid)  # the watch says the same a moment later
-        self._queue.add(_key(oldest))
-
-
-def _key(pod: RejectedPod) -> str:
-    return pod.uid if pod.owner is None else pod.owner.uid
 
 
 def _age(pod: RejectedPod) -> tuple[str, str]:

@@ -7,18 +7,16 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Has room for `most`, in whatever unit. `turned_away` counts what found none."""
+    """Has room for `most`, in whatever unit."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.inside = 0
-        self.turned_away = 0
 
     @contextmanager
     def room(self, size: int = 1) -> Iterator[bool]:
         """Whether there is room for `size` more; if so, it is taken until the context ends."""
         if self.inside + size > self.most:
-            self.turned_away += 1
             yield False
             return
         self.inside += size

@@ -26,7 +26,7 @@ from shared.core.ledger import Mark
 from shared.core.owners import controller_of
 from shared.core.placement import Placed, find_place, place
 from shared.core.pods import PodFacts, pinned_node, pod_facts
-from shared.core.preemption import find_preemption
+from shared.core.preemption import find_preemption, may_preempt
 from shared.core.refusal import Invalid
 from shared.core.remedies import with_remedies
 from shared.kube.cluster import Cluster, Located
@@ -186,7 +186,7 @@ class Mutator:
         picture = wish.picture(self._cluster, replaced)
         placed, preemption = place(picture, wish.demand, wish.constraints), None
         if not isinstance(placed, Placed):
-            if placed.can_wait and wish.spec.get("preemptionPolicy") != names.PREEMPT_NEVER:
+            if placed.can_wait and may_preempt(wish.spec):
                 preemption = find_preemption(picture, wish.demand, wish.constraints, wish.pod.priority)
             if preemption is None or not self._preemption:
                 return Refused(with_remedies(placed, picture, wish.pod, wish.demand, wish.constraints, preemption))

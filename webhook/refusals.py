@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from shared.api import names
 from shared.core.explain import explain
 from shared.core.owners import OwnerRef, controller_of
+from shared.core.preemption import may_preempt
 from shared.core.refusal import NoFit, Refusal
 from shared.kube.client import KubeClient
 from shared.kube.errors import Forbidden, Invalid, NotFound
@@ -142,9 +142,9 @@ def _priority(pod: Mapping[str, Any]) -> int:
 
 
 def _preempts(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod may take the place of others: admission has written its class's policy into it."""
+    """Whether the pod may take the place of others. It was refused, perhaps because it is none."""
     spec = pod.get("spec")
-    return not isinstance(spec, Mapping) or spec.get("preemptionPolicy") != names.PREEMPT_NEVER
+    return not isinstance(spec, Mapping) or may_preempt(spec)
 
 
 def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ ones.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from shared.api import names
 from shared.core.card_choice import accel_met
@@ -42,6 +42,11 @@ _NOT_STARTED: Final = "~"
 """Later than any time."""
 
 _Fits: TypeAlias = Callable[[NodeState], bool]
+
+
+def may_preempt(spec: Mapping[str, Any]) -> bool:
+    """Whether a pod may take the place of others: admission has written its class's policy into its spec."""
+    return spec.get("preemptionPolicy") != names.PREEMPT_NEVER
 
 
 @dataclass(frozen=True, slots=True)

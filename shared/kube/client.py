@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -39,7 +39,6 @@ _ROUNDS_TO_CLOSE: Final = 5
 
 _JSON: Final = "application/json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
-_JSON_PATCH: Final = "application/json-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
@@ -118,12 +117,6 @@ class KubeClient:
         With `metadata.resourceVersion` in it a stale write raises `Conflict`, else the last writer wins.
         """
         return await self._call(json_object, "PATCH", path, params, body, _MERGE_PATCH, timeout_s=timeout_s)
-
-    async def json_patch(
-        self, path: str, ops: Sequence[Json], params: Params | None = None, *, timeout_s: float | None = None
-    ) -> Json:
-        """Applies JSON Patch operations. A `test` that fails raises `Invalid`."""
-        return await self._call(json_object, "PATCH", path, params, ops, _JSON_PATCH, timeout_s=timeout_s)
 
     async def apply(
         self, path: str, body: Json, field_manager: str, *, force: bool = True, timeout_s: float | None = None

@@ -7,29 +7,48 @@ from typing import TypeAlias
 
 from shared.core.rejected import RejectedPod
 
-Listener: TypeAlias = Callable[[RejectedPod], None]
+Listener: TypeAlias = Callable[[str], None]
 
 
 class RejectedPods:
-    """By uid."""
+    """By the uid of their owner, or by their own where they have none; then by their own."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, RejectedPod] = {}
+        self._pods: dict[str, dict[str, RejectedPod]] = {}
+        self._keys: dict[str, str] = {}
         self._listeners: list[Listener] = []
 
-    def __iter__(self) -> Iterator[RejectedPod]:
-        return iter(tuple(self._pods.values()))
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._pods))
+
+    def of(self, key: str) -> tuple[RejectedPod, ...]:
+        """Those of one owner, in the order in which they came."""
+        return tuple(self._pods.get(key, {}).values())
 
     def upserted(self, pod: RejectedPod) -> None:
-        if self._pods.get(pod.uid) != pod:
-            self._pods[pod.uid] = pod
-            for listener in tuple(self._listeners):
-                listener(pod)
+        key = pod.uid if pod.owner is None else pod.owner.uid
+        if self._keys.get(pod.uid) not in (None, key):
+            self.deleted(pod.uid)
+        pods = self._pods.setdefault(key, {})
+        if pods.get(pod.uid) != pod:
+            pods[pod.uid] = pod
+            self._keys[pod.uid] = key
+            self._tell(key)
 
     def deleted(self, uid: str) -> None:
-        self._pods.pop(uid, None)
+        key = self._keys.pop(uid, None)
+        if key is None:
+            return
+        del self._pods[key][uid]
+        if not self._pods[key]:
+            del self._pods[key]
+        self._tell(key)
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
-        """Calls `listener` with each pod that is rejected, until the returned function is called."""
+        """Calls `listener` with the key of each that comes, changes or goes, until the returned function is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def _tell(self, key: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(key)

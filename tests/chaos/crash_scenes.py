@@ -41,7 +41,6 @@ ELSEWHERE: Final = {
     "shared/kube/client.py:KubeClient.connect:": "as above",
     "shared/obs/health.py:serve_health.metrics:": "answers a scrape on a socket, in a thread; it changes nothing",
     "shared/obs/process.py:": "signals and the event loop of a real process",
-    "shared/kube/client.py:KubeClient.json_patch:": "no program calls it",
 }
 """The beginnings of the names of points that no scene can reach, and why not."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from shared.kube import paths
 from shared.kube.client import Json, KubeClient
-from shared.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from shared.kube.errors import AlreadyExists, Conflict, NotFound
 from tests.contract.widgets import WIDGETS, created, fresh_name, path_of, widget
 
 
@@ -114,14 +114,6 @@ async def test_a_patch_that_changes_nothing_makes_no_new_version(client: KubeCli
     stored = await created(client)
     same = await client.merge_patch(path_of(stored), {"spec": {"size": 1}})
     assert same["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
-
-
-async def test_a_json_patch_is_applied_only_if_its_tests_hold(client: KubeClient) -> None:
-    stored = await created(client)
-    test, change = {"op": "test", "path": "/spec/size", "value": 1}, {"op": "replace", "path": "/spec/size", "value": 2}
-    assert (await client.json_patch(path_of(stored), [test, change]))["spec"] == {"size": 2}
-    with pytest.raises(Invalid):
-        await client.json_patch(path_of(stored), [test, change])
 
 
 async def test_apply_creates_then_merges(client: KubeClient) -> None:

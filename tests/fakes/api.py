@@ -98,8 +98,6 @@ class Api:
         match content_type:
             case "application/merge-patch+json":
                 change = lambda old: merged(old, body)  # noqa: E731
-            case "application/json-patch+json":
-                change = lambda old: json_patched(old, body)  # noqa: E731
             case "application/apply-patch+yaml":
                 try:
                     self.objects.get(place)

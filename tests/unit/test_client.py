@@ -100,11 +100,6 @@ Call = Callable[[KubeClient], Awaitable[Json]]
             id="merge-patch",
         ),
         pytest.param(
-            lambda client: client.json_patch(POD, [{"op": "add", "path": "/metadata/labels/a", "value": "b"}]),
-            f"PATCH {POD}",
-            id="json-patch",
-        ),
-        pytest.param(
             lambda client: client.apply(POD, a_pod("llm", a="b"), "tester"),
             f"PATCH {POD}?fieldManager=tester&force=true",
             id="apply",

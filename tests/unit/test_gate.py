@@ -7,12 +7,12 @@ import pytest
 from webhook.gate import Gate
 
 
-def test_what_finds_no_room_is_turned_away_and_counted() -> None:
+def test_what_finds_no_room_is_turned_away() -> None:
     gate = Gate(10)
     with gate.room(6) as first, gate.room(5) as second, gate.room(4) as third:
         assert (first, second, third) == (True, False, True)
         assert gate.inside == 10
-    assert (gate.inside, gate.turned_away) == (0, 1)
+    assert gate.inside == 0
 
 
 def test_room_is_given_back_by_those_that_fail() -> None:

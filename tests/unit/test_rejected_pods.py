@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.api import names
-from shared.core.rejected import RejectedPod, rejected_pod
+from shared.core.owners import OwnerRef
+from shared.core.rejected import rejected_pod
 from shared.kube.rejected_pods import RejectedPods
 from tests.builders import PodBuilder, a_pod
 
@@ -66,17 +69,36 @@ def test_long_words_are_cut() -> None:
     assert len(pod.message) == 400
 
 
-def test_listeners_hear_of_each_once() -> None:
+def test_listeners_hear_of_each_once_when_it_comes_and_when_it_goes() -> None:
     pod = rejected_pod(dead().raw())
     assert pod is not None
-    pods, heard = RejectedPods(), list[RejectedPod]()
+    pods, heard = RejectedPods(), list[str]()
     end = pods.on_change(heard.append)
     for _ in range(2):
         pods.upserted(pod)
-    assert heard == [pod]
-    assert list(pods) == [pod]
+    assert heard == list(pods) == [pod.uid]
     for _ in range(2):
         pods.deleted(pod.uid)
+    assert (heard, list(pods)) == ([pod.uid] * 2, [])
     end()
     pods.upserted(pod)
-    assert heard == [pod]
+    assert heard == [pod.uid] * 2
+
+
+def test_they_are_found_by_their_owner_and_follow_it() -> None:
+    of_set, of_job = (
+        OwnerRef("apps/v1", "ReplicaSet", "chat", "uid-set"),
+        OwnerRef("batch/v1", "Job", "chat", "uid-job"),
+    )
+    pod = rejected_pod(dead().raw())
+    assert pod is not None
+    first, second = replace(pod, uid="1", owner=of_set), replace(pod, uid="2", owner=of_set)
+    pods = RejectedPods()
+    for each in (first, second):
+        pods.upserted(each)
+    assert pods.of("uid-set") == (first, second)
+    adopted = replace(first, owner=of_job)
+    pods.upserted(adopted)
+    assert (pods.of("uid-set"), pods.of("uid-job")) == ((second,), (adopted,))
+    pods.deleted("2")
+    assert list(pods) == ["uid-job"]
