@@ -70,7 +70,7 @@ class Room:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._nodes = NodeIndex(snapshot.nodes)
-        self._snapshot = Snapshot(Nodes(self._nodes), dict(snapshot.namespaces), snapshot.volumes)
+        self._snapshot = replace(snapshot, nodes=Nodes(self._nodes), namespaces=dict(snapshot.namespaces))
         self._given = 0
         self._short: set[Demand] = set()
         """Demands for which no node has the cards. A walk leaves less and less room: to the end of it none will."""

@@ -1,4 +1,4 @@
-"""In which order the nodes that would do are tried where the pod, or a taint, prefers some of them.
+"""In which order the nodes that would do are tried: as the pod, taints, and kubelets that reject pods would have it.
 
 The arithmetic is that of kube-scheduler's score plugins with their default weights: each preference gives every node
 0 to 100 points, compared over the nodes that would do. Among equals the order that packs cards stays. Two things are
@@ -8,7 +8,7 @@ without constraints, which is the opposite of packing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from math import floor, log
 from typing import Final
@@ -28,11 +28,25 @@ _PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 
 def preferred_first(usable: Iterator[NodeState], snapshot: Snapshot, constraints: Constraints) -> Iterator[NodeState]:
-    """The `usable` nodes, those that the pod prefers first.
+    """The `usable` nodes, those that the pod prefers first, and last of all those that reject pods.
 
     A pod without preferences has its nodes one by one as they come: only taints of the kind `PreferNoSchedule` count
     against them.
     """
+    rejecting: list[NodeState] = []
+    yield from _preferred_first(_without(snapshot.rejecting, usable, rejecting), snapshot, constraints)
+    yield from _preferred_first(iter(rejecting), snapshot, constraints)
+
+
+def _without(nodes: Collection[str], states: Iterator[NodeState], left_out: list[NodeState]) -> Iterator[NodeState]:
+    for state in states:
+        if state.name in nodes:
+            left_out.append(state)
+        else:
+            yield state
+
+
+def _preferred_first(usable: Iterator[NodeState], snapshot: Snapshot, constraints: Constraints) -> Iterator[NodeState]:
     if not constraints.preferences:
         return _discouraged_last(usable, constraints)
     states = list(usable)

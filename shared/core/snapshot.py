@@ -170,11 +170,15 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every node by name, the labels of every namespace (pod affinity selects by them), and the storage."""
+    """Every node by name, the labels of every namespace (pod affinity selects by them), and the storage.
+
+    `rejecting` are nodes whose kubelets lately rejected pods over what a placement gave them.
+    """
 
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Volumes = NO_VOLUMES
+    rejecting: Collection[str] = frozenset()
     indexed: Nodes = field(init=False, repr=False, compare=False)
     """The same nodes with what decisions look them up by."""
 

@@ -64,7 +64,7 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; valid until the next await."""
-        return Snapshot(Nodes(self._nodes), self._namespaces, self.storage.volumes)
+        return Snapshot(Nodes(self._nodes), self._namespaces, self.storage.volumes, self.rejected.nodes())
 
     def node(self, name: str) -> NodeState | None:
         return self._states.get(name)

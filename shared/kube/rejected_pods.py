@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, TypeAlias
 
 from shared.core.rejected import RejectedPod
 
 Listener: TypeAlias = Callable[[str], None]
 
+_AVOIDED_S: Final = 300.0
+"""Then one pod tries a node again: packing would else send every pod to the one node whose device plugin is away."""
+
 
 class RejectedPods:
     """By the uid of their owner, or by their own where they have none; then by their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._pods: dict[str, dict[str, RejectedPod]] = {}
         self._keys: dict[str, str] = {}
+        self._rejected_at: dict[str, float] = {}
         self._listeners: list[Listener] = []
 
     def __iter__(self) -> Iterator[str]:
@@ -25,6 +31,13 @@ class RejectedPods:
         """Those of one owner, in the order in which they came."""
         return tuple(self._pods.get(key, {}).values())
 
+    def nodes(self) -> Collection[str]:
+        """The nodes that are avoided because of a rejection that this process heard of lately."""
+        if self._rejected_at:
+            oldest = self._clock() - _AVOIDED_S
+            self._rejected_at = {node: at for node, at in self._rejected_at.items() if at > oldest}
+        return self._rejected_at.keys()
+
     def upserted(self, pod: RejectedPod) -> None:
         key = pod.uid if pod.owner is None else pod.owner.uid
         if self._keys.get(pod.uid) not in (None, key):
@@ -32,6 +45,7 @@ class RejectedPods:
         pods = self._pods.setdefault(key, {})
         if pods.get(pod.uid) != pod:
             pods[pod.uid] = pod
+            self._rejected_at[pod.node] = self._clock()
             self._keys[pod.uid] = key
             self._tell(key)
 

@@ -10,6 +10,8 @@ import pytest
 
 from shared.api import names
 from shared.core.ledger import decode, owner_hash
+from shared.core.pods import pinned_node
+from shared.core.rejected import rejected_pod
 from shared.kube import paths
 from tests.builders import PodBuilder, a_node, a_pod, expressions, requirement
 from tests.fakes import faults
@@ -70,6 +72,17 @@ async def test_a_placed_pod_is_in_the_ledger_before_the_answer(webhook: Webhook,
     assert entry.since == NOW
     assert entry.shares == ((0, 6),)
     assert webhook.free_gb("t4") == (10,)
+
+
+async def test_the_node_whose_kubelet_rejected_a_pod_is_not_the_next_ones_first_choice(webhook: Webhook) -> None:
+    await webhook.see(a_node("a10"), gpu_node("a10", 24))
+    assert pinned_node((await webhook.place(asking()))["spec"]) == "t4"
+    dead = a_pod("dead").limited_to({names.card_resource(0): "6"}).label(names.RESERVATION, FIRST).on("t4")
+    said = f"Pod was rejected: Allocate failed for {names.card_resource(0)}."
+    rejected = rejected_pod(dead.in_phase("Failed").status(reason="UnexpectedAdmissionError", message=said).raw())
+    assert rejected is not None
+    webhook.cluster.rejected.upserted(rejected)
+    assert pinned_node((await webhook.place(asking()))["spec"]) == "a10"
 
 
 async def test_a_pod_without_a_place_is_refused_and_nothing_is_held(webhook: Webhook, served: Served) -> None:

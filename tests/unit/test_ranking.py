@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -214,3 +215,24 @@ def test_a_malformed_preference_is_refused_by_field(affinity: dict[str, Any], fi
     with pytest.raises(ConstraintError) as error:
         read_constraints(a_pod().spec(affinity={kind: {preferred: terms}}).raw())
     assert error.value.field == f"spec.affinity.{kind}.{preferred}[0].{field}"
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(a_pod(), ["b", "a", "c"], id="no-preference"),
+        pytest.param(a_pod().preferring_nodes(100, WEST), ["b", "a", "c"], id="before-all-that-the-pod-prefers"),
+        pytest.param(a_pod().preferring_nodes(100, EAST), ["b", "c", "a"], id="among-themselves-as-preferred"),
+    ],
+)
+def test_nodes_that_reject_pods_come_last(pod: PodBuilder, expected: list[str]) -> None:
+    snapshot = replace(a_cluster(in_zones(a="west", b="north", c="east"), (), {}), rejecting=frozenset({"a", "c"}))
+    tried = preferred_first(iter(snapshot), snapshot, read_constraints(pod.raw()))
+    assert [state.name for state in tried] == expected
+
+
+def test_a_node_that_rejects_pods_is_taken_where_there_is_no_other() -> None:
+    snapshot = replace(cluster(node("full", cards(4)), node("a", cards(16))), rejecting={"a"})
+    placed = place(snapshot, demand(ask(6)), read_constraints(a_pod().raw()))
+    assert isinstance(placed, Placed)
+    assert placed.node == "a"

@@ -102,3 +102,19 @@ def test_they_are_found_by_their_owner_and_follow_it() -> None:
     assert (pods.of("uid-set"), pods.of("uid-job")) == ((second,), (adopted,))
     pods.deleted("2")
     assert list(pods) == ["uid-job"]
+
+
+def test_a_node_that_rejects_pods_is_avoided_for_five_minutes_from_the_last() -> None:
+    now = [1000.0]
+    pod = rejected_pod(dead().raw())
+    assert pod is not None
+    pods = RejectedPods(lambda: now[0])
+    pods.upserted(pod)
+    now[0] += 200.0
+    assert list(pods.nodes()) == [pod.node]
+    pods.upserted(replace(pod, uid="another"))
+    pods.upserted(pod)
+    now[0] += 299.0
+    assert list(pods.nodes()) == [pod.node]
+    now[0] += 2.0
+    assert list(pods.nodes()) == []
