@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 from shared.core.ledger import Entry, Mark, is_id, owner_hash
 from shared.core.pods import PodFacts
+from shared.core.times import unix_seconds
 
 _SEAT_PERIOD_S: Final = 2.0
 """How often it is asked whether a vacant seat is still wanted: nothing tells of an owner that was scaled."""
@@ -137,7 +137,7 @@ def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
 def entry_of(pod: PodFacts) -> Entry:
     """The entry that stands for a pod that exists."""
     owner = pod.owner.uid if pod.owner is not None else ""
-    return Entry(pod.namespace, owner_hash(owner), _unix_seconds(pod.created), pod.shares, units=pod.units)
+    return Entry(pod.namespace, owner_hash(owner), unix_seconds(pod.created), pod.shares, units=pod.units)
 
 
 def _mark_anew(pod: PodFacts, pods: Mapping[str, PodFacts]) -> Mark:
@@ -169,10 +169,3 @@ def _carriers(ledger: Mapping[str, Entry], pods: Mapping[str, PodFacts]) -> dict
         if other is None or (pod.created, pod.key) < (other.created, other.key):
             carriers[pod.reservation] = pod
     return carriers
-
-
-def _unix_seconds(timestamp: str) -> int:
-    try:
-        return int(datetime.fromisoformat(timestamp).timestamp())
-    except ValueError:
-        return 0

@@ -29,6 +29,7 @@ log = get_logger(__name__)
 _PERIOD_S: Final = 0.2
 """Between two deletions. A ReplicaSet creates the next pod at once, so this must not be slower than a kubelet's no."""
 
+_AVOIDED: Final = "for five minutes pods go there only where no other node has room"
 _OWNED: Final = (
     "its owner creates another; if that goes on, see whether the node's device plugin runs and whether pods get to the "
     "node past the scheduler"
@@ -87,7 +88,7 @@ class Rejected:
         """
         advice = _BARE if pod.owner is None else _OWNED
         said = pod.message.rstrip(".") or "no reason given"
-        message = f"the kubelet of node {pod.node} rejected a pod ({pod.reason}): {said}; {advice}"
+        message = f"the kubelet of node {pod.node} rejected a pod ({pod.reason}): {said}; {_AVOIDED}; {advice}"
         if self._told.get(key) == message:
             return
         about = OwnerRef("v1", "Pod", pod.name, pod.uid)

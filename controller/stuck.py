@@ -16,7 +16,7 @@ from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
 from controller.pace import Pace, Rounds
 from controller.room import Needs
-from controller.stuck_rules import better_node, has_room, made_again, waits_for_node, why_unbound
+from controller.stuck_rules import better_node, has_room, made_again, says_it_lacks, waits_for_node, why_unbound
 from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
@@ -83,6 +83,7 @@ class Stuck:
         self._period_s = min(after_s, _FREE_PERIOD_S)
         self._waits: dict[str, _Wait] = {}
         self._pace = Pace(_PERIOD_S)
+        self._overlooked_rounds = Rounds(self._overlooked_s, max(2 * after_s, _LONGEST_PAUSE_S))
         self._rounds = Rounds(2 * after_s, max(2 * after_s, _LONGEST_PAUSE_S))
         self._queue: WorkQueue[str] = WorkQueue("stuck pods", queues)
 
@@ -121,8 +122,14 @@ class Stuck:
         words = why_unbound(raw, pod.node, state.facts if state is not None else None)
         if words is None:
             return
+        is_overlooked = wait.free_since is not None and says_it_lacks(words, pod)
+        if is_overlooked:
+            words = f"{words.rstrip('.')}, but those that it preempted have left since"
+        elif (left_s := wait.since + self._after_s - time.monotonic()) > 0:
+            self._queue.add_after(key, left_s)
+            return
         try:
-            await self._settle(pod, wait, raw, words)
+            await self._settle(pod, wait, raw, words, is_overlooked=is_overlooked)
         except (NotFound, Forbidden, Conflict) as error:
             # It changed or went at this moment, or its namespace goes.
             log.info("stuck pod not settled", namespace=pod.namespace, pod=pod.name, error=error)
@@ -150,7 +157,9 @@ class Stuck:
         waits = not (spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp"))
         return raw if waits and metadata["uid"] == pod.key else None
 
-    async def _settle(self, pod: PodFacts, wait: _Wait, raw: Mapping[str, Any], words: str) -> None:
+    async def _settle(
+        self, pod: PodFacts, wait: _Wait, raw: Mapping[str, Any], words: str, *, is_overlooked: bool
+    ) -> None:
         owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
         again = None if owner is None else made_again(owner, raw)
         needs = None if again is None else Needs.of(again)
@@ -161,14 +170,13 @@ class Stuck:
             who = f"{pod.owner.kind} {pod.owner.name}"
             await self._tell(pod, wait, words, f"{who} is not known to create one that could go elsewhere, so it stays")
             return
-        node = better_node(self._cluster.snapshot(), pod, needs)
-        if node is None and wait.free_since is not None:
-            node = pod.node
+        node = better_node(self._cluster.snapshot(), pod, needs, is_overlooked=is_overlooked)
         if node is None:
             await self._tell(pod, wait, words, "there is no other place for it now")
             return
         now = time.monotonic()
-        pause_s = self._rounds.wait_s(pod.owner.uid, wait.since, now)
+        rounds = self._overlooked_rounds if is_overlooked else self._rounds
+        pause_s = rounds.wait_s(pod.owner.uid, wait.since, now)
         # The account's policy lets it delete no pod that lost the label of its reservation.
         if not self._replace or pause_s or pod.reservation is None:
             await self._tell(pod, wait, words, f"there is room on node {node} if it is created anew")
@@ -179,7 +187,7 @@ class Stuck:
         self._pace.take(now)
         preconditions = {"uid": pod.key, "resourceVersion": raw["metadata"]["resourceVersion"]}
         await self._client.delete(paths.pods(pod.namespace, pod.name), {"preconditions": preconditions})
-        self._rounds.replaced(pod.owner.uid, wait.since, now)
+        rounds.replaced(pod.owner.uid, wait.since, now)
         log.info("stuck pod deleted", namespace=pod.namespace, pod=pod.name, node=pod.node, room_on=node)
         self._recorder.stuck_deleted.inc()
         await self._tell(pod, wait, words, f"it was deleted, so that {pod.owner.kind} {pod.owner.name} creates it anew")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from controller.room import Needs
 from controller.workloads import pod_of
+from shared.api import names
 from shared.core.constraints import read_constraints
 from shared.core.filters import Exclusion, node_exclusions
 from shared.core.invalid import InvalidRequest
@@ -15,6 +17,7 @@ from shared.core.placement import find_place, fits
 from shared.core.pods import PodFacts
 from shared.core.snapshot import NodeState, Snapshot
 
+_INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,;]+)")
 _NODE_SAYS = {
     Exclusion.NOT_READY: "is not ready",
     Exclusion.CORDONED: "is cordoned",
@@ -66,10 +69,16 @@ def has_room(state: NodeState, pod: PodFacts) -> bool:
     return fits(others, pod.shares, units=pod.units)
 
 
-def better_node(snapshot: Snapshot, pod: PodFacts, needs: Needs) -> str | None:
+def says_it_lacks(words: str, pod: PodFacts) -> bool:
+    """Whether the scheduler's words are that a node has too little of what `pod` was given by its placement."""
+    given = {*(names.card_resource(index) for index, _ in pod.shares), *(resource for resource, _ in pod.units)}
+    return not given.isdisjoint(each.rstrip(".") for each in _INSUFFICIENT.findall(words))
+
+
+def better_node(snapshot: Snapshot, pod: PodFacts, needs: Needs, *, is_overlooked: bool = False) -> str | None:
     """Where `pod` would go if it were placed anew by `needs`, or None if that is nowhere or where it stands already.
 
-    On its own node it is better off only if the cards that it has are no longer good for it.
+    On its own node it is better off only if the cards that it has are no longer good for it, or if it is overlooked.
     """
     state = snapshot.nodes.get(pod.node)
     if state is not None:
@@ -77,7 +86,7 @@ def better_node(snapshot: Snapshot, pod: PodFacts, needs: Needs) -> str | None:
     placed = find_place(snapshot, needs.demand, needs.constraints)
     if placed is None:
         return None
-    if state is not None and placed.node == pod.node and has_room(state, pod):
+    if state is not None and placed.node == pod.node and has_room(state, pod) and not is_overlooked:
         return None
     return placed.node
 

@@ -39,7 +39,7 @@ def refuse_disagreement(
     booked = _booked(pod, node, inventory)
     _refuse_later_asks(containers, units)
     _refuse_other_devices(containers, booked, inventory.injection)
-    if kinds and units and not booked:
+    if units and not booked:
         refuse_other_units(pod, units_demand(pod), kinds)
     else:
         _refuse_other_asks(pod, booked, inventory)

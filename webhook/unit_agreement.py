@@ -18,7 +18,11 @@ from webhook.server_before import server_before, variables_before
 
 
 def refuse_other_units(pod: Mapping[str, Any], demand: Demand | None, kinds: Sequence[UnitKind]) -> None:
-    """Raises `InvalidRequest` where a container has fewer or smaller units than it asks."""
+    """Raises `InvalidRequest` where a container has fewer or smaller units than it asks.
+
+    Of a resource that is not among `kinds` the size is not known: the node may have come, or changed, a moment ago, and
+    that the reservation is of that resource the ledger says.
+    """
     if demand is None:
         return
     by_resource = {kind.resource: kind for kind in kinds}
@@ -27,7 +31,8 @@ def refuse_other_units(pod: Mapping[str, Any], demand: Demand | None, kinds: Seq
         counts = [
             count
             for (container, resource), count in units.items()
-            if container == ask.container and resource in by_resource and serves(by_resource[resource], ask, demand)
+            if container == ask.container
+            and (resource not in by_resource or serves(by_resource[resource], ask, demand))
         ]
         if ask.count not in counts:
             raise InvalidRequest(

@@ -280,10 +280,10 @@ def _booking(container: Container, units: Sequence[UnitAsk], *, alone: bool) -> 
     if alone:
         return f"ask for memory with the annotation {names.VRAM} and remove the variable"
     if container.role is Role.INIT and units:
-        ask = f"ask for {units[0].resource} there too"
-    else:
-        ask = f"ask for its memory with the annotation {names.VRAM_OF_CONTAINER_PREFIX}{container.name}"
-    return f"{ask} and remove the variable, or set it to void to see no card"
+        # Units of its own would do, but the kubelet ends a running pod whose init container has any when it restarts.
+        return f"set it to void to see no card, and do what needs one in container {units[0].container}"
+    own = f"{names.VRAM_OF_CONTAINER_PREFIX}{container.name}"
+    return f"ask for its memory with the annotation {own} and remove the variable, or set it to void to see no card"
 
 
 def _words(ask: Ask, vendor: Vendor | None) -> str:

@@ -124,6 +124,8 @@ class _Search:
 
     def could_do(self, state: NodeState) -> bool:
         """Whether a node has what is asked by the sums, if every pod of lower priority left."""
+        if state.name in self._snapshot.rejecting:
+            return False  # Nobody has to leave for a pod that the kubelet would reject.
         if not accel_met(state.inventory, self._demand) or not admits_node(state.facts, self._constraints):
             return False
         if state.kinds or state.memory is not None:

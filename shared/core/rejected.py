@@ -12,6 +12,7 @@ from shared.core.ledger import is_id
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.pod_requests import pod_requests
 from shared.core.pods import Raw, card_shares, pinned_node
+from shared.core.times import unix_seconds
 from shared.core.units import is_unit, units_among
 
 _LONGEST_MESSAGE: Final = 400
@@ -22,7 +23,10 @@ _RESOURCE: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z0-9._-]*[A-Za
 
 @dataclass(frozen=True, slots=True)
 class RejectedPod:
-    """A dead pod that we placed and the kubelet rejected: `reason` and `message` are the kubelet's words."""
+    """A dead pod that we placed and the kubelet rejected: `reason` and `message` are the kubelet's words.
+
+    `rejected` is when the kubelet did that, in seconds of Unix time.
+    """
 
     uid: str
     namespace: str
@@ -32,6 +36,7 @@ class RejectedPod:
     message: str
     owner: OwnerRef | None
     created: str
+    rejected: int
 
 
 def rejected_pod(raw: Raw) -> RejectedPod | None:
@@ -61,6 +66,7 @@ def rejected_pod(raw: Raw) -> RejectedPod | None:
         message=intern(message),
         owner=controller_of(raw),
         created=metadata.get("creationTimestamp") or "",
+        rejected=unix_seconds(status.get("startTime") or metadata.get("creationTimestamp") or ""),
     )
 
 

@@ -6,6 +6,7 @@ live mapping without a copy. A decision must not await between taking the snapsh
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -64,7 +65,7 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; valid until the next await."""
-        return Snapshot(Nodes(self._nodes), self._namespaces, self.storage.volumes, self.rejected.nodes())
+        return Snapshot(Nodes(self._nodes), self._namespaces, self.storage.volumes, self.rejected.avoided(time.time()))
 
     def node(self, name: str) -> NodeState | None:
         return self._states.get(name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from shared.core.rejected import RejectedPod
+from shared.obs.logs import get_logger
+
+log = get_logger(__name__)
 
 Listener: TypeAlias = Callable[[str], None]
 
@@ -17,11 +20,12 @@ _AVOIDED_S: Final = 300.0
 class RejectedPods:
     """By the uid of their owner, or by their own where they have none; then by their own."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._pods: dict[str, dict[str, RejectedPod]] = {}
         self._keys: dict[str, str] = {}
-        self._rejected_at: dict[str, float] = {}
+        self._last: dict[str, int] = {}
+        self._avoided: frozenset[str] = frozenset()
+        self._avoided_until = math.inf
         self._listeners: list[Listener] = []
 
     def __iter__(self) -> Iterator[str]:
@@ -31,12 +35,15 @@ class RejectedPods:
         """Those of one owner, in the order in which they came."""
         return tuple(self._pods.get(key, {}).values())
 
-    def nodes(self) -> Collection[str]:
-        """The nodes that are avoided because of a rejection that this process heard of lately."""
-        if self._rejected_at:
-            oldest = self._clock() - _AVOIDED_S
-            self._rejected_at = {node: at for node, at in self._rejected_at.items() if at > oldest}
-        return self._rejected_at.keys()
+    def avoided(self, unix_now: float) -> frozenset[str]:
+        """The nodes whose kubelets rejected one of these pods, or one that is deleted since, less than 300 s ago."""
+        if unix_now >= self._avoided_until:
+            self._last = {node: at for node, at in self._last.items() if at + _AVOIDED_S > unix_now}
+            for node in self._last.keys() - self._avoided:
+                log.info("node comes last: its kubelet rejected a pod", node=node, for_s=_AVOIDED_S)
+            self._avoided = frozenset(self._last)
+            self._avoided_until = min(self._last.values(), default=math.inf) + _AVOIDED_S
+        return self._avoided
 
     def upserted(self, pod: RejectedPod) -> None:
         key = pod.uid if pod.owner is None else pod.owner.uid
@@ -45,7 +52,8 @@ class RejectedPods:
         pods = self._pods.setdefault(key, {})
         if pods.get(pod.uid) != pod:
             pods[pod.uid] = pod
-            self._rejected_at[pod.node] = self._clock()
+            self._last[pod.node] = max(pod.rejected, self._last.get(pod.node, 0))
+            self._avoided_until = 0.0
             self._keys[pod.uid] = key
             self._tell(key)
 

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -95,9 +95,14 @@ class Scene:
             yield creates
         self.count(creates.creates)
 
-    def rollouts(self, namespace: Namespace, pool: Pool) -> contextlib.AbstractContextManager[None]:
-        """While the context lasts, Deployments come, grow, shrink, roll and go."""
-        return repeatedly(_Rollouts(namespace, pool, self.chance("rollouts")).step, _ROLLOUT_STEP_S)
+    @contextlib.contextmanager
+    def rollouts(self, namespace: Namespace, pool: Pool) -> Iterator[None]:
+        """While the context lasts, Deployments come, grow, shrink, roll and go. What was done is told as a figure."""
+        rollouts = _Rollouts(namespace, pool, self.chance("rollouts"))
+        with repeatedly(rollouts.step, _ROLLOUT_STEP_S):
+            yield
+        self.figures["Deployments"] = ", ".join(f"{count} {what}" for what, count in sorted(rollouts.done.items()))
+        assert rollouts.done, "no step of the Deployments was taken by the API server"
 
     def kill(self, process: Process, sig: signal.Signals = signal.SIGKILL) -> None:
         """Sends a signal, and writes it down."""
@@ -141,17 +146,21 @@ class _Rollouts:
     namespace: Namespace
     pool: Pool
     chance: Random
+    done: Counter[str] = field(default_factory=Counter)
 
     def step(self) -> None:
         name = f"group-{self.chance.randrange(_GROUPS)}"
-        act: Callable[[str], object] = self.chance.choice([self._scale, self._scale, self._roll, self._remove])
+        acts = {"scaled": self._scale, "rolled": self._roll, "deleted": self._remove}
+        what = self.chance.choice(["scaled", "scaled", "rolled", "deleted"])
         with contextlib.suppress(ApiError, OSError):
             if self.namespace.find("Deployment", name) is None:
-                self.namespace.create(
-                    deployment(name, {names.VRAM: "3"}, pool=self.pool.name, replicas=self.chance.randint(1, 4))
-                )
-            else:
-                act(name)
+                what, acts = "created", {"created": self._create}
+            acts[what](name)
+            self.done[what] += 1
+
+    def _create(self, name: str) -> None:
+        replicas = self.chance.randint(1, 4)
+        self.namespace.create(deployment(name, {names.VRAM: "3"}, pool=self.pool.name, replicas=replicas))
 
     def _scale(self, name: str) -> None:
         self.namespace.merge("Deployment", name, {"spec": {"replicas": self.chance.randint(0, 6)}})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -43,12 +44,12 @@ def soak(seconds: float) -> Scenario:
 
 def _soak(scene: Scene) -> None:
     here, namespace = scene.pool(26, 26, 26, nodes=4), scene.make_namespace()
-    memory, created = Memory(), list[Created]()
+    memory, created, deleted = Memory(), list[Created](), Counter[int]()
     victims = [*scene.operator.webhooks[1:], *scene.operator.controllers[1:]]
     spared = [scene.operator.webhooks[0], scene.operator.controllers[0]]
     with contextlib.ExitStack() as stack:
         for number in range(_CALLERS):
-            caller = _caller(namespace, here, stream(scene.seed, f"caller {number}"), number, created)
+            caller = _caller(namespace, here, stream(scene.seed, f"caller {number}"), number, created, deleted)
             stack.enter_context(repeatedly(caller, 0.0))
         stack.enter_context(scene.rollouts(namespace, here))
         stack.enter_context(repeatedly(lambda: memory.sample(scene.operator.processes), _SAMPLE_S))
@@ -62,6 +63,7 @@ def _soak(scene: Scene) -> None:
             revive(victim)
     scene.count(created)
     scene.figures["creates a second"] = f"{len(created) / scene.seconds:.1f}"
+    scene.figures["deletes a second"] = f"{deleted.total() / scene.seconds:.1f}"
     grown = []
     for process in scene.operator.processes:
         first, last = memory.growth(process.name, min(_SETTLED_S, scene.seconds / 4) if process in spared else 0.0)
@@ -73,7 +75,7 @@ def _soak(scene: Scene) -> None:
 
 
 def _caller(
-    namespace: Namespace, here: Pool, chance: Random, number: int, created: list[Created]
+    namespace: Namespace, here: Pool, chance: Random, number: int, created: list[Created], deleted: Counter[int]
 ) -> Callable[[], None]:
     """Creates one pod each time it is called, at its pace, and deletes one of its own when it has enough."""
     counter, mine = itertools.count(), list[str]()
@@ -91,6 +93,7 @@ def _caller(
         while len(mine) > _MOST_PODS or (mine and one.outcome is Outcome.REFUSED):
             with contextlib.suppress(ApiError, OSError):
                 namespace.delete("Pod", mine.pop(chance.randrange(len(mine))))
+                deleted[number] += 1
             if one.outcome is Outcome.REFUSED:
                 return
 

@@ -40,6 +40,8 @@ class Api:
         self.known_pods: set[str] = set()
         """The pods that every webhook has seen: what they hold is to be counted."""
         self.broken: list[BudgetError] = []
+        self.recorded: set[str] = set()
+        """Every id that was ever in a ledger."""
         self._dice = dice
         self._on_written = on_written
         self._version = 1
@@ -117,6 +119,7 @@ class Api:
     def _judge(self, old: Json, new: Json) -> None:
         before, after = old["status"].get("reservations") or {}, new["status"].get("reservations") or {}
         for reservation in after.keys() - before.keys():
+            self.recorded.add(reservation)
             for slot, gb in shares_of(after[reservation]):
                 problem = self._problem(new, slot, gb, reservation)
                 if problem is not None:

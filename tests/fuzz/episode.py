@@ -178,13 +178,16 @@ class Episode:
             require(again.verdict in {"untouched", "unavailable"}, SECOND_RUN, again.verdict, again.message)
 
     def _was_replaced(self, final: Json) -> bool:
-        """Whether a later attempt of the owner has taken the place of this pod, as if its create had failed."""
+        """Whether its place was recorded, and a later attempt of its owner has it now, as if its create had failed."""
         owners = {owner["name"] for owner in final["metadata"].get("ownerReferences") or ()}
         kinds = {owner["kind"] for owner in final["metadata"].get("ownerReferences") or ()}
-        gone = not any(
-            reservation_of(final) in raw["status"]["reservations"] for raw in self.cluster.gpu_nodes.values()
+        reservation = reservation_of(final)
+        gone = not any(reservation in raw["status"]["reservations"] for raw in self.cluster.gpu_nodes.values())
+        return (
+            gone
+            and reservation in self._world.api.recorded
+            and (words.ONE_AT_A_TIME in owners or bool(kinds & words.BY_NAME))
         )
-        return gone and (words.ONE_AT_A_TIME in owners or bool(kinds & words.BY_NAME))
 
     async def _admit_copy(self, replica: Replica, stored: Json, namespace: str) -> None:
         """A stored pod, sent again: if it is placed, then anew, under an id of its own."""
@@ -201,7 +204,7 @@ class Episode:
         reservation, node = str(reservation_of(final)), record["node"]
         require(record["id"] == reservation, "the record tells the id", record)
         entry = self._world.reservation(node, reservation)
-        if entry is None and self._was_replaced(final):
+        if not dry_run and entry is None and self._was_replaced(final):
             return
         require((entry is None) == dry_run, "a placement is recorded, unless it is a dry run", entry)
         answers.check_placed(final, entry, node)

@@ -394,6 +394,16 @@ async def test_what_was_changed_after_the_placement_is_refused(served: Served, c
     assert reason(await webhook.validate(pod)) == "invalid_request"
 
 
+async def test_a_replica_that_has_not_seen_the_node_takes_the_ledgers_word_for_the_units(served: Served) -> None:
+    webhook = await a_webhook(served, FOUR_GPUS)
+    pod = await webhook.place(asking())
+    moved = await webhook.place(a_pod().annotated(f"{names.VRAM}.main", "2"))
+    units_elsewhere(moved)
+    webhook.cluster.node_deleted("eks")
+    assert isinstance(await webhook.validate(pod), Admitted)
+    assert reason(await webhook.validate(moved)) == "invalid_request"
+
+
 async def test_units_that_went_to_another_container_are_refused(served: Served) -> None:
     webhook = await a_webhook(served, EKS)
     pod = await webhook.place(a_pod().annotated(f"{names.VRAM}.main", "2"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,9 +81,10 @@ async def test_the_node_whose_kubelet_rejected_a_pod_is_not_the_next_ones_first_
     assert pinned_node((await webhook.place(asking()))["spec"]) == "t4"
     dead = a_pod("dead").limited_to({names.card_resource(0): "6"}).label(names.RESERVATION, FIRST).on("t4")
     said = f"Pod was rejected: Allocate failed for {names.card_resource(0)}."
-    rejected = rejected_pod(dead.in_phase("Failed").status(reason="UnexpectedAdmissionError", message=said).raw())
+    dead.in_phase("Failed").status(reason="UnexpectedAdmissionError", message=said)
+    rejected = rejected_pod(dead.raw())
     assert rejected is not None
-    webhook.cluster.rejected.upserted(rejected)
+    webhook.cluster.rejected.upserted(replace(rejected, rejected=int(time.time())))
     assert pinned_node((await webhook.place(asking()))["spec"]) == "a10"
 
 

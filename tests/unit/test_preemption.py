@@ -240,6 +240,13 @@ class TestNodes:
         assert found[0] == chosen
         assert victims(*reversed(states), of=demand(ask(24))) == found
 
+    def test_nobody_leaves_a_node_whose_kubelet_rejects_pods(self) -> None:
+        both = cluster(self.on("here", low("a", 24)), self.on("there", low("b", 24)))
+        assert find_preemption(replace(both, rejecting={"here", "there"}), demand(ask(24)), Constraints(), ME) is None
+        found = find_preemption(replace(both, rejecting={"here"}), demand(ask(24)), Constraints(), ME)
+        assert found is not None
+        assert found.placed.node == "there"
+
     def test_nodes_where_nobody_is_of_lower_priority_are_not_looked_at(self) -> None:
         snapshot = cluster(self.on("here", low("a", 24, ME)), self.on("there", low("b", 24, 3)), self.on("empty"))
         assert [state.name for state in snapshot.indexed.with_pods_below(ME)] == ["there"]

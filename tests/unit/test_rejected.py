@@ -79,8 +79,8 @@ async def test_the_workload_is_told_what_the_kubelet_said_and_what_to_do(control
     await eventually(lambda: bool(control.events()))
     message = (
         f"the kubelet of node t4 rejected a pod (UnexpectedAdmissionError): Pod was rejected: Allocate failed for "
-        f"{CARD}; its owner creates another; if that goes on, see whether the node's device plugin runs and whether "
-        f"pods get to the node past the scheduler"
+        f"{CARD}; for five minutes pods go there only where no other node has room; its owner creates another; if "
+        f"that goes on, see whether the node's device plugin runs and whether pods get to the node past the scheduler"
     )
     assert told(control) == [("Warning Rejected", "Deployment", message)]
 
@@ -92,7 +92,8 @@ async def test_a_bare_pod_is_told_itself_and_stays(control: Control) -> None:
     assert left(control) == ["bare"]
     ((reason, kind, message),) = told(control)
     assert (reason, kind) == ("Warning Rejected", "Pod")
-    assert message.endswith("no reason given; it will not start again: delete it and create it anew")
+    assert "no reason given; for five minutes" in message
+    assert message.endswith("; it will not start again: delete it and create it anew")
 
 
 async def test_of_one_owner_the_newest_stays_and_equal_words_are_said_once(control: Control) -> None:

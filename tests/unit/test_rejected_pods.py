@@ -9,6 +9,7 @@ import pytest
 from shared.api import names
 from shared.core.owners import OwnerRef
 from shared.core.rejected import rejected_pod
+from shared.core.times import unix_seconds
 from shared.kube.rejected_pods import RejectedPods
 from tests.builders import PodBuilder, a_pod
 
@@ -105,16 +106,25 @@ def test_they_are_found_by_their_owner_and_follow_it() -> None:
 
 
 def test_a_node_that_rejects_pods_is_avoided_for_five_minutes_from_the_last() -> None:
-    now = [1000.0]
+    pod = rejected_pod(dead().status(startTime="2026-11-30T09:10:00Z").raw())
+    assert pod is not None
+    at = unix_seconds("2026-11-30T09:10:00Z")
+    assert pod.rejected == at
+    pods = RejectedPods()
+    assert pods.avoided(at) == frozenset()
+    pods.upserted(pod)
+    assert pods.avoided(at + 299) == {"t4"}
+    pods.upserted(replace(pod, uid="another", node="a10", rejected=at + 100))
+    pods.upserted(replace(pod, owner=OwnerRef("v1", "Pod", "x", "adopted")))
+    pods.deleted("another")
+    assert pods.avoided(at + 299) == {"t4", "a10"}
+    assert pods.avoided(at + 300) == {"a10"}
+    assert pods.avoided(at + 400) == frozenset()
+
+
+def test_what_was_rejected_long_before_this_process_started_keeps_nobody_away() -> None:
     pod = rejected_pod(dead().raw())
     assert pod is not None
-    pods = RejectedPods(lambda: now[0])
+    pods = RejectedPods()
     pods.upserted(pod)
-    now[0] += 200.0
-    assert list(pods.nodes()) == [pod.node]
-    pods.upserted(replace(pod, uid="another"))
-    pods.upserted(pod)
-    now[0] += 299.0
-    assert list(pods.nodes()) == [pod.node]
-    now[0] += 2.0
-    assert list(pods.nodes()) == []
+    assert pods.avoided(unix_seconds(pod.created) + 86400) == frozenset()

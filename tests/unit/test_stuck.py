@@ -32,6 +32,7 @@ from tests.unit.scraping import value
 ID = "aaaaaaaaaa"
 CARD = names.card_resource(0)
 SAID = "0/2 nodes are available: 1 node(s) were unschedulable."
+FULL = f"0/2 nodes are available: 1 Insufficient {CARD}, 1 node(s) didn't match Pod's node affinity/selector."
 TEMPLATE = {"metadata": {"annotations": {names.VRAM: "6"}}, "spec": {"containers": [{"name": "main"}]}}
 
 
@@ -290,13 +291,56 @@ async def test_a_pod_that_the_scheduler_overlooks_is_created_anew_once_its_place
     scene: Scene, over_others: str
 ) -> None:
     scene.control.cluster.node_deleted("a10")
-    scene.pod("chat-0", scene.owner())
+    scene.pod("chat-0", scene.owner(), said=FULL)
     scene.watch()
     await eventually(lambda: scene.told() != [])
     assert {outcome for _, outcome, _ in scene.told()} == {"there is no other place for it now"}
     assert scene.has("chat-0")
     scene.control.cluster.pod_deleted(over_others)
     await eventually(lambda: not scene.has("chat-0"))
+    await eventually(lambda: "but those that it preempted have left since; it was deleted" in said(scene))
+
+
+async def test_of_several_that_are_overlooked_each_is_created_anew(scene: Scene, over_others: str) -> None:
+    scene.control.cluster.node_deleted("a10")
+    scene.control.cluster.pod_deleted(over_others)
+    owner = scene.owner(replicas=2)
+    scene.watch(after_s=0.1)
+    scene.pod("chat-0", owner, said=FULL)
+    await eventually(lambda: not scene.has("chat-0"))
+    scene.pod("chat-1", owner, said=FULL)
+    await eventually(lambda: not scene.has("chat-1"))
+
+
+async def test_an_overlooked_pod_stays_where_replacing_is_switched_off(scene: Scene, over_others: str) -> None:
+    scene.control.cluster.node_deleted("a10")
+    scene.control.cluster.pod_deleted(over_others)
+    scene.pod("chat-0", scene.owner(), said=FULL)
+    scene.watch(replace=False)
+    await eventually(lambda: scene.told() != [])
+    assert {outcome for _, outcome, _ in scene.told()} == {"there is room on node t4 if it is created anew"}
+    await looked(scene)
+    assert scene.has("chat-0")
+
+
+@pytest.mark.parametrize("is_cordoned", [True, False])
+async def test_a_pod_is_not_overlooked_where_there_is_another_reason_or_it_would_not_be_placed(
+    scene: Scene, over_others: str, is_cordoned: bool
+) -> None:
+    scene.control.cluster.node_deleted("a10")
+    scene.control.cluster.pod_deleted(over_others)
+    if is_cordoned:
+        scene.control.cluster.node_upserted(node_facts(a_node("t4").cordoned().raw()))
+    scene.pod("chat-0", scene.owner(), said=FULL if is_cordoned else "0/2 nodes are available: 1 Insufficient cpu.")
+    scene.watch()
+    await eventually(lambda: scene.told() != [])
+    assert {outcome for _, outcome, _ in scene.told()} == {"there is no other place for it now"}
+    await looked(scene)
+    assert scene.has("chat-0")
+
+
+def said(scene: Scene) -> str:
+    return " ".join(each["message"] for each in scene.control.events())
 
 
 async def test_of_many_each_has_its_turn(scene: Scene) -> None:

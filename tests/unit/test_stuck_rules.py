@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.room import Needs
-from controller.stuck_rules import better_node, made_again, waits_for_node, why_unbound
+from controller.stuck_rules import better_node, made_again, says_it_lacks, waits_for_node, why_unbound
 from shared.api import names
 from shared.core.nodes import node_facts
 from shared.core.snapshot import NodeState
@@ -141,3 +141,23 @@ def test_going_back_to_the_same_cards_is_nothing_better() -> None:
 
 def test_another_card_of_its_node_is_better_than_one_that_is_not_good_enough_any_more() -> None:
     assert found(holding(4, 16)) == "node-a"
+
+
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [
+        ("0/1 nodes are available: 1 Insufficient kamiwaza.ai/vram-gb-gpu-0, 1 node(s) were unschedulable.", True),
+        ("0/1 nodes are available: 1 Insufficient kamiwaza.ai/vram-gb-gpu-0.", True),
+        ("0/1 nodes are available: 1 Insufficient kamiwaza.ai/vram-gb-gpu-1.", False),
+        ("0/1 nodes are available: 1 Insufficient kamiwaza.ai/vram-gb-gpu-01.", False),
+        ("0/1 nodes are available: 1 Insufficient memory.", False),
+    ],
+)
+def test_whether_the_scheduler_says_that_a_card_lacks_room(words: str, lacks: bool) -> None:
+    assert says_it_lacks(words, placed().facts()) is lacks
+
+
+def test_it_lacks_units_where_it_was_given_those() -> None:
+    pod = a_pod().limited_to({names.NVIDIA_GPU: "1"}).label(names.RESERVATION, ID).pinned_to("node-a").facts()
+    assert says_it_lacks("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", pod)
+    assert not says_it_lacks("0/1 nodes are available: 1 Insufficient kamiwaza.ai/vram-gb-gpu-0.", pod)
