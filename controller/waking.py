@@ -90,7 +90,8 @@ class Waker:
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._due.wait(), _RESYNC_S)
+                    async with asyncio.timeout(_RESYNC_S):
+                        await self._due.wait()
                 await asyncio.sleep(_DEBOUNCE_S)
                 self._due.clear()
                 await self.walk()

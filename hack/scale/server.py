@@ -168,7 +168,8 @@ def application(collections: Collections) -> web.Application:
                 lines, version = collections.after(collection, version), collections.version
                 await response.write(lines or _BOOKMARK % version)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), min(left_s, _BOOKMARK_S))
+                    async with asyncio.timeout(min(left_s, _BOOKMARK_S)):
+                        await changed.wait()
         finally:
             watchers.discard(changed)
         return response

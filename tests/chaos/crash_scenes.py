@@ -197,8 +197,10 @@ async def two_want_the_same_room(stage: Stage) -> None:
     stage.node("n2", 8)
     await stage.start()
     stage.arm()
-    creates = [stage.decided(chat(), f"chat-{via}", via=f"webhook-{via}") for via in "ab"]
-    assert await asyncio.gather(*creates) == [Answer.PLACED, Answer.PLACED]
+    # What a webhook has written before it dies is in the way of the next attempt of a bare pod until it runs out.
+    for via in "ab":
+        stage.keep(chat(), f"chat-{via}", via=f"webhook-{via}")
+    await stage.until(lambda: stage.pod("chat-a") and stage.pod("chat-b"))
 
 
 async def too_late_to_record(stage: Stage) -> None:

@@ -86,7 +86,8 @@ class Api:
                 if left_s < _SHORTEST_WAIT_S:
                     return
                 try:
-                    await asyncio.wait_for(self.objects.wait_beyond(version, place), min(self._bookmark_s, left_s))
+                    async with asyncio.timeout(min(self._bookmark_s, left_s)):
+                        await self.objects.wait_beyond(version, place)
                     is_quiet = False
                 except TimeoutError:
                     is_quiet = True

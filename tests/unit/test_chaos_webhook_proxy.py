@@ -83,7 +83,8 @@ async def test_a_silenced_direction_stays_open_and_says_nothing(scene: Scene, mo
     asked = asyncio.create_task(scene.ask("lost"))
     await eventually(lambda: scene.proxy.schedule.injected != [] and scene.heard == heard)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(asked, _MOMENT_S)
+        async with asyncio.timeout(_MOMENT_S):
+            await asked
     assert scene.heard == heard
 
 

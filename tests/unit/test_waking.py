@@ -392,6 +392,18 @@ async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) ->
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.parametrize("steps", range(5))
+async def test_it_ends_when_it_is_told_to_at_the_moment_of_a_change(control: Control, steps: int) -> None:
+    running = asyncio.create_task(waker(control).run())
+    await asyncio.sleep(0.01)
+    control.see_node("a10", 24)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running}, timeout=0.2)
+    assert running.cancelled()
+
+
 async def test_an_owner_that_is_woken_is_counted_and_one_that_stays_is_not(control: Control) -> None:
     await waiting(control, "small")
     await waiting(control, "large", gb="20")
