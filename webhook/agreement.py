@@ -168,6 +168,6 @@ def _other_ask(ask: Ask, cards: Mapping[Card, int]) -> InvalidRequest:
         ask.field,
         str(ask.amount),
         f"asks for another share than container {ask.container} has ({ask.count} card(s) asked, {has} booked): one of "
-        "the two was changed after the placement",
+        "the two, or what the card has to give, was changed after the placement",
         LATER,
     )
