@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from shared.api import names
 from shared.core.owners import OwnerRef
+from shared.core.times import in_seconds
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.errors import AlreadyExists, NotFound
 from shared.kube.recent import remember
-from shared.kube.times import in_seconds
 from shared.obs.logs import get_logger
 
 log = get_logger(__name__)

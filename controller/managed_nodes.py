@@ -14,12 +14,12 @@ from typing import Any, Final
 from shared.api import names
 from shared.core.cards import describe_models
 from shared.core.snapshot import NodeState
+from shared.core.times import in_seconds
 from shared.core.vendor_labels import LabelledCards, names_cards, read_labels
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.gpunodes import FROM_LABELS, VENDOR_PLUGIN_PRESENT, GpuNode, gpu_node
-from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder

@@ -12,7 +12,7 @@ from shared.api import names
 from shared.core.oom import Memory, Shortage
 from shared.core.pod_fate import Place, PodFate
 from shared.core.pods import PodFacts
-from shared.kube.times import in_seconds
+from shared.core.times import in_seconds
 
 CODES: Final = {Memory.CARD: "OOM", Memory.NODE: "OOMKilled"}
 """The `lastErrorCode` by what ran short. The second is Kubernetes' own word."""

@@ -21,6 +21,7 @@ from shared.core.owners import OwnerRef
 from shared.core.pod_fate import PodFate
 from shared.core.pods import PodFacts
 from shared.core.preemption import victims_left
+from shared.core.times import in_seconds
 from shared.core.wanted import wanted_pods
 from shared.kube import paths
 from shared.kube.backoff import jittered
@@ -30,7 +31,6 @@ from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from shared.kube.fates import Fates
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
-from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder

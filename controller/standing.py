@@ -9,10 +9,10 @@ from typing import Any, Final
 from controller.workloads import refused_owner
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
+from shared.core.times import in_seconds
 from shared.core.wanted import wanted_pods
 from shared.kube.model_placements import refusal_key
 from shared.kube.owners import Owners
-from shared.kube.times import in_seconds
 
 _UNREPEATED: Final = timedelta(minutes=10)
 """How long a refusal stands of an owner that does not say how many pods it wants."""

@@ -19,13 +19,13 @@ from shared.core.explain import explain
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.preemption import may_preempt
 from shared.core.refusal import NoFit, Refusal
+from shared.core.times import in_seconds
 from shared.kube.client import KubeClient
 from shared.kube.errors import Forbidden, Invalid, NotFound
 from shared.kube.model_placements import patch_status, placement_name, read_status, refusal_key
 from shared.kube.owners import Owners
 from shared.kube.paths import InvalidName
 from shared.kube.recent import remember
-from shared.kube.times import in_seconds
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
