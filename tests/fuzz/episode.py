@@ -216,21 +216,19 @@ class Episode:
             reasons = self._reasons(pod, node, running)
             if "pod_affinity" in reasons:
                 # To be near a pod that is promised and not there yet is right: kube-scheduler would wait for it.
-                reasons &= self._reasons(pod, node, [*running, *self._still_promised()])
+                reasons &= self._reasons(pod, node, [*running, *self._still_promised(but=reservation)])
             require(not reasons, FITS, node, sorted(reasons))
-        if not dry_run:
-            self._promised[reservation] = pod
 
     def _reasons(self, pod: Json, node: str, running: list[Json]) -> set[str]:
         """Why kube-scheduler would not put a pod on a node."""
         model = Model(list(self.cluster.nodes.values()), running, pod, self.cluster.namespaces)
         return model.reasons(self.cluster.nodes[node])
 
-    def _still_promised(self) -> list[Json]:
-        """The pods that were placed and are recorded still, whether they exist or not."""
+    def _still_promised(self, but: str) -> list[Json]:
+        """The pods that were placed and are recorded still, whether they exist or not, `but` the one with that id."""
         recorded = {key for raw in self.cluster.gpu_nodes.values() for key in raw["status"]["reservations"]}
         self._promised = {key: pod for key, pod in self._promised.items() if key in recorded}
-        return list(self._promised.values())
+        return [pod for key, pod in self._promised.items() if key != but]
 
     async def _send_nonsense(self, replica: Replica, pod: Json) -> None:
         body = reviews.no_review(self._dice, pod)
@@ -264,6 +262,9 @@ class Episode:
             if self._dice.chance(0.02):
                 self.tally.checks[answers.SAME_PATCH] += 1
                 answers.check_by_library(told.pod, answers.ops_of(response), told.final)
+            if told.verdict == "placed" and not request.get("dryRun"):
+                metadata = {**told.final["metadata"], "namespace": request["namespace"]}
+                self._promised[str(reservation_of(told.final))] = {**told.final, "metadata": metadata}
         if told.verdict.endswith("unavailable"):
             require(self._world.api.troubled, "unavailable means that the API server is in trouble", response)
         self.tally.answered(told.verdict, seconds)
