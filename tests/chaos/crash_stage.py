@@ -455,7 +455,10 @@ class Stage:
         return answer
 
     def keep(self, pod: PodBuilder, name: str, **how: Any) -> None:
-        """Has a pod created as its owner's controller does: with longer and longer pauses, until there is one."""
+        """Has a pod created as its owner's controller does: with longer and longer pauses, until there is one.
+
+        What an attempt wrote that died is in the way of the next one of a bare pod until it has run out.
+        """
 
         async def control() -> None:
             pause_s = _TRAVEL_S
