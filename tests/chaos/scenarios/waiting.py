@@ -28,7 +28,8 @@ _RANKED = ("deployment", "replicaset", "statefulset", "job-")
 """The others come each minute, or ask for certain nodes, and so have no certain place among them."""
 _PRIORITIES = 4
 _REFUSED_S = 120.0
-_WALKS_S = 3.0
+_WALKS_S = 1.5
+"""Time for one more walk, and less than room is kept for owners that were woken: it goes to the next ones then."""
 _WOKEN = {"replicasets": "ReplicaSet", "statefulsets": "StatefulSet", "daemonsets": "DaemonSet", "jobs": "Job"}
 _MOST_WAKES = 3
 """How often one owner may be touched in a round, in which none of the touched can do anything."""
@@ -93,7 +94,9 @@ def _round(scene: Scene, here: Pool, namespace: Namespace, holders: list[Json], 
     distinct = list(dict.fromkeys(wakes.owners))
     too_early = list(passed_over(distinct, ranks))
     assert not too_early, f"woken too early: {'; '.join(too_early[:3])}"
-    assert len(distinct) <= cards // 16, f"{len(distinct)} owners were woken for {cards // 16} cards"
+    # For those that did nothing when they were woken before no room is kept, so they are woken beside the others.
+    first_time = set(distinct) - earlier
+    assert len(first_time) <= cards // 16, f"{len(first_time)} owners were woken for {cards // 16} cards"
     assert len(wakes.owners) <= _MOST_WAKES * len(distinct), f"{len(wakes.owners)} wakes of {len(distinct)} owners"
     return set(distinct)
 
