@@ -23,7 +23,7 @@ class RejectedPods:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, RejectedPod]] = {}
         self._keys: dict[str, str] = {}
-        self._last: dict[str, int] = {}
+        self._last: dict[str, float] = {}
         self._avoided: frozenset[str] = frozenset()
         self._avoided_until = math.inf
         self._listeners: list[Listener] = []
@@ -38,7 +38,9 @@ class RejectedPods:
     def avoided(self, unix_now: float) -> frozenset[str]:
         """The nodes whose kubelets rejected one of these pods, or one that is deleted since, less than 300 s ago."""
         if unix_now >= self._avoided_until:
-            self._last = {node: at for node, at in self._last.items() if at + _AVOIDED_S > unix_now}
+            # The clock of a kubelet may be ahead.
+            heard = {node: min(at, unix_now) for node, at in self._last.items()}
+            self._last = {node: at for node, at in heard.items() if at + _AVOIDED_S > unix_now}
             for node in self._last.keys() - self._avoided:
                 log.info("node comes last: its kubelet rejected a pod", node=node, for_s=_AVOIDED_S)
             self._avoided = frozenset(self._last)

@@ -128,3 +128,12 @@ def test_what_was_rejected_long_before_this_process_started_keeps_nobody_away() 
     pods = RejectedPods()
     pods.upserted(pod)
     assert pods.avoided(unix_seconds(pod.created) + 86400) == frozenset()
+
+
+def test_a_kubelet_whose_clock_is_ahead_is_avoided_no_longer_than_others() -> None:
+    pod = rejected_pod(dead().raw())
+    assert pod is not None
+    pods = RejectedPods()
+    pods.upserted(replace(pod, rejected=pod.rejected + 86400))
+    assert pods.avoided(pod.rejected) == {"t4"}
+    assert pods.avoided(pod.rejected + 300) == frozenset()
