@@ -41,6 +41,21 @@ _STEPS = (
     wanted=2,
     steps=["create"] * 2 + ["delete"] + ["tell webhook"] * 3 + ["create", "wait", "tell controller", "look"],
 )
+@example(
+    wanted=2,
+    steps=["create"] * 2
+    + [
+        "delete",
+        "wait",
+        "tell webhook",
+        "tell webhook",
+        "tell webhook",
+        "create",
+        "scale up",
+        "tell controller",
+        "look",
+    ],
+)
 @given(wanted=st.integers(1, 3), steps=st.lists(st.sampled_from(_STEPS), min_size=20, max_size=40))
 def test_restarts(wanted: int, steps: list[str]) -> None:
     """Each step is something that happens to the workload, or one of the processes notices something."""

@@ -73,5 +73,17 @@ def test_of_two_seats_the_younger_gives_way() -> None:
     assert seats_in_the_way(state(ledger, waiting_pod(10)), left=()) == {YOUNGER}
 
 
-def test_without_a_preempting_entry_every_seat_stays() -> None:
-    assert seats_in_the_way(state({SEAT: kept(16), OTHER: entry({0: 6})}), left={OTHER}) == set()
+def test_without_a_preempting_entry_every_seat_stays_that_has_room() -> None:
+    assert seats_in_the_way(state({SEAT: kept(10), OTHER: entry({0: 6})}), left={OTHER}) == set()
+
+
+def test_on_a_card_above_its_budget_the_youngest_seats_give_way_and_nothing_else() -> None:
+    stays = holder("stays", {0: 10}, reservation=OTHER)
+    ledger = {OTHER: entry({0: 10}), SEAT: kept(6), YOUNGER: kept(6, since=2), WAITS: kept(16, slot=1)}
+    assert seats_in_the_way(state(ledger, stays), left=()) == {YOUNGER}
+    assert seats_in_the_way(state({SEAT: kept(16), OTHER: entry({0: 6})}), left={OTHER}) == {OTHER}
+
+
+def test_a_seat_stays_while_its_card_is_out_of_order() -> None:
+    sick = tuple(replace(each, healthy=False) for each in cards(16))
+    assert seats_in_the_way(node("node", sick, ledger={SEAT: kept(16)}), left=()) == set()
