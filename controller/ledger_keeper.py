@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from controller.control_recorder import ControlRecorder
 from controller.ledger_rules import Review, Sightings, review_ledger
+from controller.lost_entries import crowded_out
 from controller.obstacles import seats_in_the_way
 from controller.seats import Seats
 from shared.core.ledger import Entry
@@ -80,6 +81,7 @@ class LedgerKeeper:
         review = await self._repair(node, {})
         failures = await self._settle(node, review.overdue, self._if_it_has_a_pod)
         failures += await self._settle(node, review.vacant, self._if_its_seat_is_kept)
+        failures += await self._give_back(node, review.lost)
         if review.again_in_s is not None:
             self._queue.add_after(node, review.again_in_s + 0.05)
         if failures:
@@ -101,6 +103,20 @@ class LedgerKeeper:
                 failures.append(error)
         if verdicts:
             await self._repair(node, verdicts)
+        return failures
+
+    async def _give_back(self, node: str, lost: Mapping[str, Entry]) -> list[ApiError]:
+        """Writes the entries whose pods the API server has. What prevented it: such a pod counts without its entry."""
+        there: dict[str, Entry | None] = {}
+        failures: list[ApiError] = []
+        for reservation, entry in lost.items():
+            try:
+                if await has_pod(self._client, reservation, Located(node, entry)):
+                    there[reservation] = entry
+            except ApiError as error:
+                failures.append(error)
+        if there:
+            await self._repair(node, there)
         return failures
 
     async def _if_it_has_a_pod(self, reservation: str, located: Located) -> Entry | None:
@@ -133,6 +149,7 @@ class LedgerKeeper:
             left=vacancies.left,
             gone=vacancies.gone,
             in_the_way=seats_in_the_way(state, vacancies.left) if state is not None else (),
+            crowded_out=crowded_out(state, gpu_node.ledger) if state is not None else (),
             kept_s=self._kept_s,
         )
 
@@ -151,10 +168,20 @@ class _Repair:
         self.unreadable: frozenset[str] = frozenset()
         self._look = look
         self._verdicts = verdicts
+        self._looks = 0
 
     def changes(self, gpu_node: GpuNode) -> Changes:
-        """What is to be changed. A verdict counts while its entry is still in doubt."""
+        """What is to be changed. A verdict counts while its entry is still in doubt.
+
+        That a pod without an entry was there counts for the ledger of that moment only: if another was written since,
+        the pod may be gone, and its room be the reason for the write.
+        """
         self.review = review = self._look(gpu_node)
         self.unreadable = frozenset(gpu_node.broken)
-        found = {each: self._verdicts[each] for each in (*review.overdue, *review.vacant) if each in self._verdicts}
-        return {**review.changes, **{each: entry for each, entry in found.items() if entry != gpu_node.ledger[each]}}
+        self._looks += 1
+        doubtful = (*review.overdue, *review.vacant, *(review.lost if self._looks == 1 else ()))
+        found = {each: self._verdicts[each] for each in doubtful if each in self._verdicts}
+        return {
+            **review.changes,
+            **{each: entry for each, entry in found.items() if entry != gpu_node.ledger.get(each)},
+        }

@@ -36,13 +36,14 @@ class Review:
     """What to do with a ledger: the changes that are certain, the ids to look up live first, and when to look again.
 
     Of an `overdue` entry it has to be found out whether there is a pod after all, of a `vacant` one whether the owner
-    of the pod that went still wants the seat.
+    of the pod that went still wants the seat, of a `lost` one, which is to come back, whether its pod is still there.
     """
 
     changes: Mapping[str, Entry | None]
     overdue: tuple[str, ...]
     again_in_s: float | None
     vacant: tuple[str, ...] = ()
+    lost: Mapping[str, Entry] = field(default_factory=dict)
 
 
 def review_ledger(
@@ -56,17 +57,19 @@ def review_ledger(
     left: Container[str] = (),
     gone: Container[str] = (),
     in_the_way: Container[str] = (),
+    crowded_out: Container[str] = (),
     kept_s: float = 0.0,
 ) -> Review:
     """Compares the ledger of a node with the pods on it or pinned to it.
 
     An entry is overdue when no pod came within `ttl_s`. One whose pod was seen and is `gone` is dropped at once, unless
     it is among those that an owner's pod has `left`: a seat may be kept for `kept_s`, if it is not `in_the_way`. A pod
-    that carries an id and has no entry gets one back, and its seat again if that is kept; of two pods with one id the
-    older keeps it. An entry stands for no pod of another namespace: there its id is a copy. It names the pod's present
-    owner: a pod may be left behind by one and adopted by another. An entry is preempting until its pod is bound and
-    those are gone that held what it has, which a controller that has just begun cannot tell from entries whose pods
-    are yet to come; a pod that goes before leaves no seat. `now` is the controller's own clock, `unix_now` the wall
+    that carries an id and has no entry gets one back, and its seat again if that is kept, but if others have the room
+    (`crowded_out`) only after a look; of two pods with one id the older keeps it. An entry stands for no pod of another
+    namespace: there its id is a copy. It names the pod's present owner: a pod may be left behind by one and adopted by
+    another. An entry is preempting until its pod is bound and those are gone that held what it has, which a controller
+    that has just begun cannot tell from entries whose pods are yet to come; a pod that goes before leaves no seat.
+    `now` is the controller's own clock, `unix_now` the wall
     clock. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
@@ -74,6 +77,7 @@ def review_ledger(
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
     vacant: list[str] = []
+    lost: dict[str, Entry] = {}
     waits: list[float] = []
     for reservation, entry in ledger.items():
         is_seat = entry.mark is Mark.KEPT
@@ -102,7 +106,8 @@ def review_ledger(
     unsettled = set().union(*(held_by(entry) for each, entry in ledger.items() if each not in settled))
     for reservation, pod in carriers.items():
         if reservation not in ledger:
-            changes[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
+            anew = lost if reservation in crowded_out else changes
+            anew[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
             continue
         entry = ledger[reservation]
         has_room = pod.bound and unsettled.isdisjoint(held_by(entry))
@@ -111,7 +116,7 @@ def review_ledger(
         if _says(entry) != _says(true):
             changes[reservation] = true
     forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
-    return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant))
+    return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant), lost)
 
 
 def _is_old(entry: Entry, unix_now: float, limit_s: float) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from controller.lost_entries import has_room
 from controller.room import Needs
 from controller.workloads import pod_of
 from shared.api import names
@@ -13,9 +14,9 @@ from shared.core.constraints import read_constraints
 from shared.core.filters import Exclusion, node_exclusions
 from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts
-from shared.core.placement import find_place, fits
+from shared.core.placement import find_place
 from shared.core.pods import PodFacts
-from shared.core.snapshot import NodeState, Snapshot
+from shared.core.snapshot import Snapshot
 
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,;]+)")
 _NODE_SAYS = {
@@ -61,12 +62,6 @@ def made_again(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, An
     if again is None:
         return None
     return {**again, "spec": {**again["spec"], "volumes": pod["spec"].get("volumes")}}
-
-
-def has_room(state: NodeState, pod: PodFacts) -> bool:
-    """Whether what `pod` was given on a node is there, whatever holds the rest."""
-    others = state.without_pod(pod.key).without_entry(pod.reservation or "")
-    return fits(others, pod.shares, units=pod.units)
 
 
 def says_it_lacks(words: str, pod: PodFacts) -> bool:

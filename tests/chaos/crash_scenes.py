@@ -30,6 +30,7 @@ from tests.chaos.crash_props import agent_restarts, chat, deployment, fails, on_
 from tests.chaos.crash_stage import NAMESPACE, Answer, Scene, Stage
 from tests.fakes.api import ApiRequest
 from tests.fakes.objects import Json, RefusalError
+from tests.unit.admission import gpu_node
 from tests.unit.units import GPU, managed_node
 
 ELSEWHERE: Final = {
@@ -351,6 +352,18 @@ async def ledger_written_by_hand(stage: Stage) -> None:
     stage.change(paths.gpu_nodes("n1") + "/status", {"status": {"reservations": entries}})
 
 
+async def entry_lost_while_the_card_is_out_of_order(stage: Stage) -> None:
+    """So there is no room for it, and whether its pod is there is looked up."""
+    stage.node("n1", 16)
+    await stage.start()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+    stage.arm()
+    cards = [{**card, "healthy": False} for card in gpu_node("n1", 16)["status"]["cards"]]
+    entries: Json = dict.fromkeys(stage.reservations("n1"))
+    stage.change(paths.gpu_nodes("n1") + "/status", {"status": {"reservations": entries, "cards": cards}})
+    await stage.until(lambda: stage.reservations("n1"))
+
+
 # Nodes.
 
 
@@ -383,6 +396,7 @@ SCENES: Final[dict[str, Scene]] = {
         gpu_node_goes_under_a_create,
         gpu_node_goes_under_a_change,
         ledger_written_by_hand,
+        entry_lost_while_the_card_is_out_of_order,
         refused_and_woken,
         refused_owner_goes,
         events_expire,

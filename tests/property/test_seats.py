@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller.ledger_keeper import LedgerKeeper
 from controller.seats import Seats
 from shared.api import names
-from shared.core.ledger import Mark, decode_all
+from shared.core.ledger import decode_all
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
 from shared.kube import paths
@@ -89,7 +89,6 @@ class _World:
         """The ids of the workload's pods by name, the oldest first."""
         self.waiters = 0
         self._made = 0
-        self._gone: set[str] = set()
         self._webhook, self._controller = Webhook(served), Webhook(served)
         self._untold: dict[int, deque[Event]] = {id(each): deque() for each in (self._webhook, self._controller)}
 
@@ -108,7 +107,7 @@ class _World:
                 await self.create()
             case "delete" if self.pods:
                 name = next(iter(self.pods))
-                self._gone.add(self.pods.pop(name))
+                del self.pods[name]
                 await self.served.client.delete(paths.pods("models", name))
                 self._tell_all(lambda process: process.cluster.pod_deleted(f"uid-{name}"))
             case "wait":
@@ -143,9 +142,7 @@ class _World:
     def check(self) -> None:
         entries, broken = decode_all(reservations(self.served.server.objects, "n1"))
         assert not broken
-        # The entry that a controller which is behind gives back to a pod that is gone promises nothing to anybody.
-        promised = [entry for key, entry in entries.items() if key not in self._gone or entry.mark is Mark.KEPT]
-        assert sum(gb for entry in promised for _, gb in entry.shares) <= _BUDGET_GB
+        assert sum(gb for entry in entries.values() for _, gb in entry.shares) <= _BUDGET_GB
         assert set(self.pods.values()) <= entries.keys(), "no pod that exists loses its entry"
 
     def kept(self) -> int:

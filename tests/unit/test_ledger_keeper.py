@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from controller.ledger_keeper import LedgerKeeper
 from shared.api import names
@@ -62,6 +63,38 @@ async def test_a_pod_without_an_entry_gets_it_back(process: Webhook, served: Ser
     await keeper(served, process).reconcile("t4")
     assert ledger(served) == {ID}
     assert process.free_gb("t4") == (10,)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_where_others_have_the_room_only_a_pod_that_is_there_gets_its_entry_back(
+    process: Webhook, served: Served, is_there: bool
+) -> None:
+    await process.ledger.reserve("t4", OTHER, entry({0: 12}))
+    process.cluster.pod_upserted(placed_pod().facts())
+    if is_there:
+        store(served.server.objects, paths.pods("models"), placed_pod().raw())
+    await keeper(served, process).reconcile("t4")
+    assert lists(served) == 1
+    assert ledger(served) == ({ID, OTHER} if is_there else {OTHER})
+
+
+async def test_that_it_was_there_does_not_count_for_a_ledger_that_another_has_written_since(
+    process: Webhook, served: Served
+) -> None:
+    await process.ledger.reserve("t4", OTHER, entry({0: 12}))
+    process.cluster.pod_upserted(placed_pod().facts())
+    stored = store(served.server.objects, paths.pods("models"), placed_pod().raw())
+    webhook = Webhook(served, first_id=7)
+    await webhook.see_stored(a_node("t4"))
+
+    async def leave(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        await served.client.delete(paths.pods("models", stored["metadata"]["name"]))
+        await webhook.ledger.reserve("t4", "cccccccccc", entry({0: 4}))
+        return await proceed(request)
+
+    served.server.fail(leave, times=1, method="PATCH")
+    await keeper(served, process).reconcile("t4")
+    assert ledger(served) == {OTHER, "cccccccccc"}
 
 
 async def test_an_entry_whose_pod_is_gone_is_dropped_without_asking(process: Webhook, served: Served) -> None:
