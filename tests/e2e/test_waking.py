@@ -251,14 +251,14 @@ def test_the_higher_priority_is_woken_first_and_then_the_older(
         tenant.delete("Pod", "first")
         order: list[str] = []
 
-        def all_are_woken() -> bool:
+        def two_are_woken() -> bool:
             """The place passes on, as the one who was woken for it makes nothing of it."""
             woken = _woken(tenant)
             order.extend(sorted(woken.keys() - set(order), key=woken.__getitem__))
-            return len(order) == len(classes)
+            return len(order) > 1
 
-        until("all are woken", all_are_woken)
-        assert order == ["urgent", "older", "younger"]
+        until("two are woken", two_are_woken)
+        assert order[:2] == ["urgent", "older"]
         tenant.delete("Pod", "second")
     finally:
         controllers.restart()
