@@ -188,7 +188,10 @@ class Waker:
     async def _wake(self, look: _Look) -> bool:
         """Touches an owner; whether that was possible."""
         one = look.one
-        self._pauses.begin(one.uid, self._clock(), look.standing)
+        now = self._clock()
+        self._pauses.begin(one.uid, now, look.standing)
+        # Nothing may change until then, and what it makes nothing of is for the next.
+        self._walk_again_in(self._pauses.wait_s(one.uid, now))
         kinds = {**self._more_kinds, **paths.OWNER_KINDS}
         path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name, kinds)
         stamp = self._now().isoformat(timespec="milliseconds")
