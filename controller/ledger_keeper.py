@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from controller.control_recorder import ControlRecorder
@@ -79,44 +79,35 @@ class LedgerKeeper:
             self._seen.pop(node, None)
             return
         review = await self._repair(node, {})
-        failures = await self._settle(node, review.overdue, self._if_it_has_a_pod)
-        failures += await self._settle(node, review.vacant, self._if_its_seat_is_kept)
-        failures += await self._give_back(node, review.lost)
+        lost = ((reservation, Located(node, entry)) for reservation, entry in review.lost.items())
+        failures = await self._settle(node, self._located(node, review.overdue), self._if_it_has_a_pod)
+        failures += await self._settle(node, self._located(node, review.vacant), self._if_its_seat_is_kept)
+        failures += await self._settle(node, lost, self._if_its_pod_is_there)
         if review.again_in_s is not None:
             self._queue.add_after(node, review.again_in_s + 0.05)
         if failures:
             raise failures[0]
 
-    async def _settle(self, node: str, doubtful: Iterable[str], judge: _Judge) -> list[ApiError]:
+    def _located(self, node: str, reservations: Iterable[str]) -> Iterator[tuple[str, Located]]:
+        """The entries among them that the node still has when their turn comes."""
+        for reservation in reservations:
+            located = self._cluster.locate(reservation)
+            if located is not None and located.node == node:
+                yield reservation, located
+
+    async def _settle(self, node: str, doubtful: Iterable[tuple[str, Located]], judge: _Judge) -> list[ApiError]:
         """Finds out what entries that are in doubt are to be, each by itself, and writes it. What prevented it: such
-        an entry stays as it is meanwhile.
+        an entry stays as it is meanwhile, there or not.
         """
         verdicts: dict[str, Entry | None] = {}
         failures: list[ApiError] = []
-        for reservation in doubtful:
-            located = self._cluster.locate(reservation)
-            if located is None or located.node != node:
-                continue
+        for reservation, located in doubtful:
             try:
                 verdicts[reservation] = await judge(reservation, located)
             except ApiError as error:
                 failures.append(error)
         if verdicts:
             await self._repair(node, verdicts)
-        return failures
-
-    async def _give_back(self, node: str, lost: Mapping[str, Entry]) -> list[ApiError]:
-        """Writes the entries whose pods the API server has. What prevented it: such a pod counts without its entry."""
-        there: dict[str, Entry | None] = {}
-        failures: list[ApiError] = []
-        for reservation, entry in lost.items():
-            try:
-                if await has_pod(self._client, reservation, Located(node, entry)):
-                    there[reservation] = entry
-            except ApiError as error:
-                failures.append(error)
-        if there:
-            await self._repair(node, there)
         return failures
 
     async def _if_it_has_a_pod(self, reservation: str, located: Located) -> Entry | None:
@@ -126,6 +117,10 @@ class LedgerKeeper:
             return located.entry
         log.info("entry without a pod given up", node=located.node, reservation=reservation)
         return None
+
+    async def _if_its_pod_is_there(self, reservation: str, located: Located) -> Entry | None:
+        """Until the watch tells that a pod is gone, it counts without an entry."""
+        return located.entry if await has_pod(self._client, reservation, located) else None
 
     async def _if_its_seat_is_kept(self, reservation: str, located: Located) -> Entry | None:
         return await self._seats.entry_after(reservation, located.entry)

@@ -69,8 +69,7 @@ def review_ledger(
     namespace: there its id is a copy. It names the pod's present owner: a pod may be left behind by one and adopted by
     another. An entry is preempting until its pod is bound and those are gone that held what it has, which a controller
     that has just begun cannot tell from entries whose pods are yet to come; a pod that goes before leaves no seat.
-    `now` is the controller's own clock, `unix_now` the wall
-    clock. Updates `seen`.
+    `now` is the controller's own clock, `unix_now` the wall clock. Updates `seen`.
     """
     carriers = _carriers(ledger, pods)
     seen.confirmed |= {(reservation, pod.namespace) for reservation, pod in carriers.items()}

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
-from controller.lost_entries import has_room
 from controller.pace import Pace, Rounds
 from controller.room import Needs
 from controller.stuck_rules import better_node, made_again, says_it_lacks, waits_for_node, why_unbound
 from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef
+from shared.core.placement import has_room
 from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.client import KubeClient

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from controller.lost_entries import has_room
 from controller.room import Needs
 from controller.workloads import pod_of
 from shared.api import names
@@ -14,7 +13,7 @@ from shared.core.constraints import read_constraints
 from shared.core.filters import Exclusion, node_exclusions
 from shared.core.invalid import InvalidRequest
 from shared.core.nodes import NodeFacts
-from shared.core.placement import find_place
+from shared.core.placement import find_place, has_room
 from shared.core.pods import PodFacts
 from shared.core.snapshot import Snapshot
 
@@ -77,7 +76,7 @@ def better_node(snapshot: Snapshot, pod: PodFacts, needs: Needs, *, is_overlooke
     """
     state = snapshot.nodes.get(pod.node)
     if state is not None:
-        snapshot = snapshot.changed({pod.node: state.without_pod(pod.key).without_entry(pod.reservation or "")})
+        snapshot = snapshot.changed({pod.node: state.without_placement_of(pod)})
     placed = find_place(snapshot, needs.demand, needs.constraints)
     if placed is None:
         return None

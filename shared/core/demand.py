@@ -120,7 +120,7 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     units = tuple(unit for unit in read_units if unit.count)
     asking = {ask.container for ask in asks} | {unit.container for unit in units}
     zero = {unit.container for unit in read_units} | {name for name, count in counts.items() if count}
-    _refuse_unbooked_devices(containers, asks, units, zero)
+    _refuse_unbooked_devices(containers, asking | zero, asks, units)
     hidden = tuple(each.name for each in containers if each.name in zero and each.name not in asking)
     if not asks and not units:
         _refuse_lone_details(annotations)
@@ -255,16 +255,15 @@ def _refuse_lone_details(annotations: Mapping[str, str]) -> None:
 
 
 def _refuse_unbooked_devices(
-    containers: Sequence[Container], asks: Sequence[Ask], units: Sequence[UnitAsk], zero: set[str]
+    containers: Sequence[Container], told: set[str], asks: Sequence[Ask], units: Sequence[UnitAsk]
 ) -> None:
     """Refuses a container that would see cards that nothing is booked on.
 
-    One that asks, or asks for zero, has the variable set for it. An init container of a pod that asks for cards is
-    given those of the container it prepares; units name no card that could be given.
+    Those that have `told` what they ask, zero or more, have the variable set for them. An init container of a pod that
+    asks for cards is given those of the container it prepares; units name no card that could be given.
     """
-    asking = {ask.container for ask in asks} | {unit.container for unit in units}
     for container in containers:
-        if container.name in asking | zero or (asks and container.role is Role.INIT):
+        if container.name in told or (asks and container.role is Role.INIT):
             continue
         if container.visible_devices is not None:
             raise InvalidRequest(

@@ -20,6 +20,7 @@ from shared.core.ledger import Shares, merge_shares
 from shared.core.node_choice import NodeSearch
 from shared.core.nofit import explain_no_fit
 from shared.core.peers import Peers
+from shared.core.pods import PodFacts
 from shared.core.ranking import preferred_first
 from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
@@ -85,6 +86,11 @@ def fits(state: NodeState, booking: Shares, memory_mib: int = 0, units: Units = 
     if any(count > state.free_units(resource) for resource, count in units):
         return False
     return state.memory is None or state.memory.suffices(booking, memory_mib * BYTES_PER_MIB)
+
+
+def has_room(state: NodeState, pod: PodFacts) -> bool:
+    """Whether what `pod` was given on a node is there beside all others that hold something."""
+    return fits(state.without_placement_of(pod), pod.shares, units=pod.units)
 
 
 def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, filters: Filters) -> Placed | None:

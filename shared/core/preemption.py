@@ -105,7 +105,7 @@ def find_preemption(snapshot: Snapshot, demand: Demand, constraints: Constraints
 
 def victims_left(state: NodeState, pod: PodFacts) -> int:
     """How many pods of lower priority have yet to leave a node before `pod` has the cards that it was given there."""
-    others = state.without_pod(pod.key).without_entry(pod.reservation or "")
+    others = state.without_placement_of(pod)
     left_over = _left_over(others, _lower(others, pod.priority), lambda left: fits(left, pod.shares, units=pod.units))
     return len(left_over or ())
 

@@ -139,6 +139,5 @@ def _nearby(refusal: NoFit, snapshot: Snapshot) -> Iterator[PodFacts]:
 def _without(snapshot: Snapshot, pods: Sequence[PodFacts]) -> Snapshot:
     changed: dict[str, NodeState] = {}
     for pod in pods:
-        state = changed.get(pod.node, snapshot.nodes[pod.node]).without_pod(pod.key)
-        changed[pod.node] = state if pod.reservation is None else state.without_entry(pod.reservation)
+        changed[pod.node] = changed.get(pod.node, snapshot.nodes[pod.node]).without_placement_of(pod)
     return snapshot.changed(changed)

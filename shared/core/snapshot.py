@@ -157,6 +157,10 @@ class NodeState:
         pods = {other: pod for other, pod in self.pods.items() if other != key}
         return NodeState.of(self.facts, self.inventory, self.ledger, pods)
 
+    def without_placement_of(self, pod: PodFacts) -> NodeState:
+        """The node without a pod and without the entry of its id, if it has either."""
+        return self.without_pod(pod.key).without_entry(pod.reservation or "")
+
     def without_pods(self, keys: Collection[str]) -> NodeState:
         """The node once these pods have left it, and with them the entries that stand for them."""
         if not keys:
