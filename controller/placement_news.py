@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from controller.events import EventType
 from controller.placement_status import MOST_PLACEMENTS, card_phrase
 from shared.core.pods import PodFacts
 from shared.core.wording import counted
@@ -17,8 +18,8 @@ def placement_news(
     pods: Iterable[PodFacts],
     preempting: Collection[str],
     victims_of: Callable[[PodFacts], int],
-) -> Iterator[tuple[str, str]]:
-    """Reason and message of each event, one for all pods of which the same is to be told.
+) -> Iterator[tuple[EventType, str, str]]:
+    """Type, reason and message of each event, one for all pods of which the same is to be told.
 
     `old` is the status so far, `preempting` are the uids of pods that wait until others have left their cards, and
     `victims_of` says how many those are.
@@ -32,9 +33,12 @@ def placement_news(
     placed = [pod for pod in fresh if pod.key not in preempting]
     waits = [pod for pod in fresh if pod.key in preempting and pod.key not in shown]
     if placed:
-        yield "Placed", _placed(placed)
+        yield EventType.NORMAL, "Placed", _placed(placed)
     if waits:
-        yield "Preempting", _preempting(waits, victims_of)
+        yield EventType.NORMAL, "Preempting", _preempting(waits, victims_of)
+    # Without the pod's name, so that pods of one template are one event.
+    for warning in dict.fromkeys(text for pod in fresh if pod.key not in shown for text in pod.warnings):
+        yield EventType.WARNING, "PlacementWarning", warning
 
 
 def _placed(pods: Sequence[PodFacts]) -> str:

@@ -235,8 +235,8 @@ class Placements:
                 if trouble is not None and trouble != old.get("outOfMemory"):
                     self._recorder.ran_out(trouble["code"])
             await self._tell_troubles(namespace, top, standing, trouble, old)
-            for reason, message in placement_news(old, pods, preempting, self._victims_of):
-                await self._events.emit(namespace, top, EventType.NORMAL, reason, message)
+            for kind, reason, message in placement_news(old, pods, preempting, self._victims_of):
+                await self._events.emit(namespace, top, kind, reason, message)
         except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
             # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
             log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)

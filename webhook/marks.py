@@ -132,6 +132,7 @@ def strip(patch: PodPatch) -> None:
     unpin(patch, record.node, was.get(("affinity",)))
     patch.remove("metadata", "labels", names.RESERVATION)
     patch.remove("metadata", "annotations", names.PLACED)
+    patch.remove("metadata", "annotations", names.WARNINGS)
 
 
 def _strip_resources(patch: PodPatch) -> None:

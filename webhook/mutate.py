@@ -48,7 +48,7 @@ from webhook.patch import PodPatch
 from webhook.pod_size import passes_unread
 from webhook.recording import Decision, Recording, Wish
 from webhook.review import Request
-from webhook.rewrite import hide_devices, rewrite, silence_defaults
+from webhook.rewrite import hide_devices, note_warnings, rewrite, silence_defaults
 from webhook.take_over import TakeOver
 from webhook.take_seat import TakeSeat
 
@@ -162,13 +162,16 @@ class Mutator:
     def _admitted(self, request: Request, patch: PodPatch, read: ReadPod, wish: Wish, decision: Decision) -> Admitted:
         """The answer for a pod that has its place."""
         placed = decision.placed
-        warnings = rewrite(patch, read, placed, decision.state, wish.reservation, self._runtime_class)
-        notes = (
+        about_servers = rewrite(patch, read, placed, decision.state, wish.reservation, self._runtime_class)
+        warnings = (
+            *read.warnings,
             *announced(decision.preemption, request.namespace),
             *cautions(patch.pod),
             *notices(self._cluster, wish.constraints, patch.pod, placed.node),
+            *about_servers,
         )
-        return Admitted(tuple(patch.ops), (*read.warnings, *notes, *warnings), wish.reservation, placed.node)
+        note_warnings(patch, warnings)
+        return Admitted(tuple(patch.ops), warnings, wish.reservation, placed.node)
 
     async def _replaced(self, wish: Wish, until: float) -> str | None:
         """The entry whose place the pod takes: a failed attempt of its owner, or a kept seat of its workload."""

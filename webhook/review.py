@@ -11,11 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.core.explain import causes, explain
 from shared.core.ledger import UNCONFIRMED_TTL_S
+from shared.core.pod_warnings import LONGEST
 from shared.core.refusal import Refusal
 
 _API_VERSION: Final = "admission.k8s.io/v1"
-_WARNING_LIMIT: Final = 250
-"""The API server cuts a longer warning."""
 
 
 class BadReviewError(ValueError):
@@ -85,7 +84,7 @@ def allow(uid: str, *, patch: Sequence[Mapping[str, Any]] = (), warnings: Sequen
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(patch)).decode()
     if warnings:
-        response["warnings"] = [warning[:_WARNING_LIMIT] for warning in warnings]
+        response["warnings"] = [warning[:LONGEST] for warning in warnings]
     return _encode(response)
 
 

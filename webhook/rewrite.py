@@ -15,6 +15,7 @@ from shared.core.containers import mapping, text
 from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, ReadPod
 from shared.core.found import Source
 from shared.core.placement import Placed
+from shared.core.pod_warnings import write_warnings
 from shared.core.snapshot import NodeState
 from shared.core.units import Units
 from webhook.container_place import find_container, place_of
@@ -66,6 +67,15 @@ def rewrite(
     record = write_record(reservation, placed.node, placed.shares, source, work.changed, placed.unit_shares)
     patch.set(record, "metadata", "annotations", names.PLACED)
     return tuple(work.warnings)
+
+
+def note_warnings(patch: PodPatch, warnings: Sequence[str]) -> None:
+    """Leaves `warnings` on the pod, in place of what a copied manifest had there."""
+    text = write_warnings(warnings)
+    if text is None:
+        patch.remove("metadata", "annotations", names.WARNINGS)
+    else:
+        patch.set(text, "metadata", "annotations", names.WARNINGS)
 
 
 def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:

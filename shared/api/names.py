@@ -37,6 +37,7 @@ ASK_ANNOTATIONS: Final = frozenset({VRAM, GPUS, CONTAINER, VENDOR, ACCEL_VERSION
 # What the product writes on a pod.
 RESERVATION: Final = PREFIX + "reservation"
 PLACED: Final = PREFIX + "placed"
+WARNINGS: Final = PREFIX + "warnings"
 CARD_RESOURCE_PREFIX: Final = PREFIX + "vram-gb-gpu-"
 
 # What the product writes on a workload.

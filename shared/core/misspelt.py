@@ -64,7 +64,7 @@ def _check_annotation(key: str, value: str, containers: Sequence[str]) -> None:
         if meant := _near_foreign(key, _FOREIGN_ANNOTATIONS):
             raise InvalidRequest(annotation_field(key), value, "stands under a key that nobody reads", f"write {meant}")
         return
-    if key in names.ASK_ANNOTATIONS or key in {names.PLACED, names.RESERVATION}:
+    if key in names.ASK_ANNOTATIONS or key in {names.PLACED, names.WARNINGS, names.RESERVATION}:
         return
     field = annotation_field(key)
     if key.startswith(names.VRAM_OF_CONTAINER_PREFIX):

@@ -11,6 +11,7 @@ from shared.api import names
 from shared.core.affinity_terms import PodAffinityTerm, read_pod_affinity_terms
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.pod_requests import is_sidecar, pod_requests
+from shared.core.pod_warnings import read_warnings
 from shared.core.units import Units, units_among
 
 Raw: TypeAlias = Mapping[str, Any]
@@ -60,6 +61,8 @@ class PodFacts:
     priority: int = 0
     started: str = ""
     """When the kubelet took it up; empty until then."""
+    warnings: tuple[str, ...] = ()
+    """What its creator was warned of when it was placed."""
 
     @property
     def units(self) -> Units:
@@ -117,6 +120,7 @@ def pod_facts(raw: Raw) -> PodFacts | None:
         gated=bool(spec.get("schedulingGates")),
         priority=spec.get("priority") or 0,
         started=status.get("startTime") or "",
+        warnings=tuple(map(intern, read_warnings(metadata.get("annotations")))),
     )
 
 

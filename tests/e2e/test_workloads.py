@@ -265,6 +265,26 @@ def test_events_stand_on_the_top_owner_and_are_folded(
     assert refused["message"].splitlines()[0] in described
 
 
+def test_what_a_template_is_warned_of_reaches_those_who_look_at_its_deployment_and_its_pods(
+    cluster: AnyCluster, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16)
+    warned = deployment("chat", {names.VRAM: "6"}, replicas=2, pool=here.name)
+    warned["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    namespace.create(warned)
+    pods = namespace.running("chat", 2)
+
+    def warnings() -> list[Json]:
+        return [each for each in namespace.events("Deployment", "chat") if each["reason"] == "PlacementWarning"]
+
+    (event,) = until("the warning is told", warnings)
+    assert event["type"] == "Warning"
+    assert event["message"].endswith("it is privileged and can use every card of its node, whatever is reserved")
+    for kind, name in (("deployment", "chat"), *(("pod", each["metadata"]["name"]) for each in pods)):
+        shown = cluster.kubectl("describe", kind, name, "-n", namespace.name).stdout
+        assert event["message"] in " ".join(shown.split()), shown
+
+
 def test_a_sidecar_and_an_init_container_are_counted_with_their_server(
     api: Api, pool: MakePool, namespace: Namespace
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -121,11 +121,14 @@ class Control:
         node: str = "t4",
         phase: str = "Running",
         created: str = "2026-11-30T09:30:00Z",
+        warnings: Sequence[str] = (),
     ) -> PodFacts:
         """A placed pod comes into the picture, or comes again."""
         pod = a_pod(name).limited_to({names.card_resource(0): str(gb)}).on(node).in_phase(phase).created(created)
         if owner is not None:
             pod.owned_by(owner.kind, owner.name, owner.uid)
+        if warnings:
+            pod.annotated(names.WARNINGS, "\n".join(warnings))
         facts = pod.facts()
         self.cluster.pod_upserted(facts)
         return facts

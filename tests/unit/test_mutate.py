@@ -12,13 +12,14 @@ import pytest
 
 from shared.api import names
 from shared.core.ledger import decode, owner_hash
+from shared.core.pod_warnings import read_warnings
 from shared.core.pods import pinned_node
 from shared.core.rejected import rejected_pod
 from shared.kube import paths
 from tests.builders import PodBuilder, a_node, a_pod, expressions, requirement
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
-from tests.unit.admission import NOW, Webhook, gpu_node, reason, reservation_id, reservations
+from tests.unit.admission import NOW, Webhook, gpu_node, patched, reason, reservation_id, reservations
 from webhook.marks import booked_shares, reservation_of
 from webhook.outcome import Admitted, Refused, Unrecorded
 
@@ -63,6 +64,21 @@ async def test_what_is_passed_over_left_alone_or_replaced_is_said_in_warnings(we
     assert isinstance(outcome, Admitted)
     about = (names.NVIDIA_REQUIRE_CUDA, "schedulerName", names.NVIDIA_VISIBLE_DEVICES)
     assert [word in warning for word, warning in zip(about, outcome.warnings, strict=True)] == [True] * 3
+
+
+async def test_warnings_stay_on_the_pod_since_a_controller_drops_its_answers(webhook: Webhook) -> None:
+    privileged = asking().spec(containers=[{"name": "main", "securityContext": {"privileged": True}}])
+    outcome = await webhook.mutate(privileged)
+    assert isinstance(outcome, Admitted)
+    placed = patched(privileged, outcome)
+    assert read_warnings(placed["metadata"]["annotations"]) == outcome.warnings != ()
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["with-the-other-marks", "alone"])
+async def test_the_warnings_of_a_copied_manifest_are_not_those_of_the_copy(webhook: Webhook, marked: bool) -> None:
+    copy = asking().annotated(names.WARNINGS, "of another")
+    placed = await webhook.place(copy.annotated(names.PLACED, "{}") if marked else copy)
+    assert names.WARNINGS not in placed["metadata"]["annotations"]
 
 
 async def test_a_placed_pod_is_in_the_ledger_before_the_answer(webhook: Webhook, served: Served) -> None:

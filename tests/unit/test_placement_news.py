@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from controller.events import EventType
 from controller.placement_news import placement_news
 from controller.placement_status import placement_status
 from shared.core.pods import PodFacts
@@ -23,7 +24,15 @@ def shown(*pods: PodFacts, preempting: set[str] | None = None) -> dict[str, Any]
 def news(
     *pods: PodFacts, old: dict[str, Any] | None = None, preempting: set[str] | None = None, victims: int = 2
 ) -> list[tuple[str, str]]:
-    return list(placement_news(old or {}, pods, preempting or set(), lambda _pod: victims))
+    """Reason and message of what is told that is no warning."""
+    every = placement_news(old or {}, pods, preempting or set(), lambda _pod: victims)
+    return [(reason, message) for kind, reason, message in every if kind is EventType.NORMAL]
+
+
+def warnings(*pods: PodFacts, old: dict[str, Any] | None = None, preempting: set[str] | None = None) -> list[str]:
+    every = list(placement_news(old or {}, pods, preempting or set(), lambda _pod: 1))
+    assert all(reason == "PlacementWarning" for kind, reason, _ in every if kind is EventType.WARNING)
+    return [message for kind, _, message in every if kind is EventType.WARNING]
 
 
 def test_one_pod_is_told_with_its_cards() -> None:
@@ -80,3 +89,16 @@ def test_several_that_wait_for_others_are_told_together_beside_those_that_are_pl
         "Preempting": "2 pods wait until pods of lower priority have left their cards: "
         "a on gpu-0 of t4 with 6 GB; b on gpu-0 of t4 with 6 GB",
     }
+
+
+def test_what_pods_were_warned_of_is_told_once_for_all_of_them() -> None:
+    pods = [replace(pod(name), warnings=("set it", *more)) for name, more in (("a", ()), ("b", ("beware",)))]
+    assert warnings(*pods) == ["set it", "beware"]
+    assert warnings(*pods, old=shown(*pods)) == []
+    assert warnings(*pods, old=shown(pods[0])) == ["set it", "beware"]
+
+
+def test_the_warnings_of_a_pod_that_waits_for_others_are_not_told_again_when_it_is_placed() -> None:
+    urgent = replace(pod("urgent", 12), warnings=("they will be evicted",))
+    assert warnings(urgent, preempting={urgent.key}) == ["they will be evicted"]
+    assert warnings(urgent, old=shown(urgent, preempting={urgent.key})) == []

@@ -739,3 +739,13 @@ async def test_a_pod_that_goes_while_its_owners_are_looked_up_counts_for_none(co
     control.see_pod("other-0", other)
     await becomes(control, other, "Running")
     assert control.placement(top) is None
+
+
+async def test_what_the_pods_of_a_template_were_warned_of_is_one_event(control: Control) -> None:
+    top, replica_set = a_deployment(control, replicas=2)
+    for name in ("chat-1", "chat-2"):
+        control.see_pod(name, replica_set, warnings=("container main: beware",))
+    await eventually(lambda: bool(told(control, "PlacementWarning")))
+    await eventually(lambda: control.status(top).get("placed") == 2)
+    (event,) = [each for each in control.events() if each["reason"] == "PlacementWarning"]
+    assert (event["type"], event["message"]) == ("Warning", "container main: beware")
