@@ -138,7 +138,7 @@ class Placements:
 
     def _victims_of(self, pod: PodFacts) -> int:
         state = self._cluster.node(pod.node)
-        return 0 if state is None else victims_left(state, pod)
+        return 0 if state is None else victims_left(state, pod, self._cluster.disruption_budgets.all)
 
     def _member(self, key: str) -> PodFacts | PodFate | None:
         """A pod that a workload counts: a placed one, or one of which there is something else to tell."""

@@ -1,16 +1,16 @@
 """Where a pod fits once pods of lower priority have left: found as kube-scheduler's own preemption will find them.
 
 The scheduler looks at the node that the pod is pinned to. It takes every pod of lower priority away, and where the pod
-then fits it gives back as many as it can, the most important first; those that are left over it evicts. The same is
-done here with what the ledger knows besides. A place is only given where both come to the same victims: where the
-scheduler would evict fewer, the ledger would stay above the budget, where it would evict others, we named the wrong
-ones.
+then fits it gives back as many as it can: first those that a PodDisruptionBudget keeps, then the others, each time the
+most important first. Those that are left over it evicts. The same is done here with what the ledger knows besides. A
+place is only given where both come to the same victims: where the scheduler would evict fewer, the ledger would stay
+above the budget, where it would evict others, we named the wrong ones.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final, TypeAlias
@@ -19,6 +19,7 @@ from shared.api import names
 from shared.core.card_choice import accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
+from shared.core.disruption import DisruptionBudgets, protected
 from shared.core.filters import admits_load, admits_node
 from shared.core.ledger import Mark
 from shared.core.node_choice import NodeSearch
@@ -51,20 +52,27 @@ def may_preempt(spec: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A place, and the pods of lower priority that have to leave it first, the most important first."""
+    """A place, and the pods of lower priority that have to leave it first, the most important first.
+
+    `violations` is how many of them their disruption budgets would keep.
+    """
 
     placed: Placed
     victims: tuple[PodFacts, ...]
+    violations: int = 0
 
     @property
     def keys(self) -> frozenset[str]:
         return frozenset(victim.key for victim in self.victims)
 
     @property
-    def cost(self) -> tuple[int, int, int]:
-        """What the scheduler compares nodes by: the highest priority of a victim, their sum, their number."""
+    def cost(self) -> tuple[int, int, int, int]:
+        """What the scheduler compares nodes by: how many budgets keep, the highest priority of a victim, the sum of
+        their priorities, their number.
+        """
         priorities = [victim.priority for victim in self.victims]
-        return max(priorities), sum(priority + _PRIORITY_OFFSET for priority in priorities), len(priorities)
+        total = sum(priority + _PRIORITY_OFFSET for priority in priorities)
+        return self.violations, max(priorities), total, len(priorities)
 
     @property
     def run_since(self) -> str:
@@ -103,10 +111,12 @@ def find_preemption(snapshot: Snapshot, demand: Demand, constraints: Constraints
     return min(found, key=lambda each: each.cost, default=None)
 
 
-def victims_left(state: NodeState, pod: PodFacts) -> int:
+def victims_left(state: NodeState, pod: PodFacts, budgets: DisruptionBudgets) -> int:
     """How many pods of lower priority have yet to leave a node before `pod` has the cards that it was given there."""
     others = state.without_placement_of(pod)
-    left_over = _left_over(others, _lower(others, pod.priority), lambda left: fits(left, pod.shares, units=pod.units))
+    lower = _lower(others, pod.priority)
+    order = _spared_first(lower, protected(lower, budgets))
+    left_over = _left_over(others, order, lambda left: fits(left, pod.shares, units=pod.units))
     return len(left_over or ())
 
 
@@ -144,6 +154,8 @@ class _Search:
     def on(self, state: NodeState) -> Preemption | None:
         """The place on one node, or None if there is none, or if the scheduler would take other victims."""
         lower = _lower(state, self._priority)
+        kept = protected(lower, self._snapshot.disruption_budgets)
+        order = _spared_first(lower, kept)
         peers = self._peers
         if self._constraints.pod_affinity:
             # The pods that it wants to be near could be among those that leave.
@@ -151,7 +163,7 @@ class _Search:
             peers = Peers.of(self._snapshot.changed({state.name: bare}), self._constraints)
         victims = _left_over(
             state,
-            lower,
+            order,
             lambda left: admits_load(left, self._constraints, peers) and self._cards.choose(left) is not None,
         )
         if not victims:
@@ -162,8 +174,12 @@ class _Search:
         placed = Placed(state.name, given.shares, given.unit_shares, units)
         cards = {names.card_resource(index): gb for index, gb in placed.booking}
         rewritten = replace(self._constraints, requests={**self._constraints.requests, **cards, **dict(units)})
-        evicted = _left_over(self._as_scheduled(state), lower, lambda left: admits_load(left, rewritten, peers))
-        return Preemption(placed, tuple(victims)) if evicted == victims else None
+        evicted = _left_over(self._as_scheduled(state), order, lambda left: admits_load(left, rewritten, peers))
+        if evicted != victims:
+            return None
+        return Preemption(
+            placed, tuple(sorted(victims, key=_importance)), sum(victim.key in kept for victim in victims)
+        )
 
     def _as_scheduled(self, state: NodeState) -> NodeState:
         """The node as the scheduler sees it: the pods that run there, and those it has evicted others for."""
@@ -178,12 +194,22 @@ class _Search:
 def _lower(state: NodeState, priority: int) -> list[PodFacts]:
     """The pods of lower priority that run on a node, the most important first."""
     lower = [pod for pod in state.pods.values() if pod.bound and pod.priority < priority]
-    lower.sort(key=lambda pod: (-pod.priority, pod.started or _NOT_STARTED, pod.key))
+    lower.sort(key=_importance)
     return lower
 
 
+def _importance(pod: PodFacts) -> tuple[int, str, str]:
+    """The more important sorts first: of equal priority who runs longer."""
+    return -pod.priority, pod.started or _NOT_STARTED, pod.key
+
+
+def _spared_first(lower: Iterable[PodFacts], kept: Collection[str]) -> list[PodFacts]:
+    """The pods of `lower` in the order in which they may stay: those that are `kept`, then the others."""
+    return sorted(lower, key=lambda pod: pod.key not in kept)
+
+
 def _left_over(state: NodeState, lower: Sequence[PodFacts], fits: _Fits) -> list[PodFacts] | None:
-    """Those of the pods of `lower`, the most important first, that cannot stay on a node if one more is to fit there.
+    """Those of the pods of `lower`, given in the order in which they may stay, that cannot if one more is to fit there.
 
     None if it does not even fit without any of them. Fewer pods never leave less room, so that how many can stay until
     the next one cannot is found by halving.

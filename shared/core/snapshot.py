@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.device_use import device_use
+from shared.core.disruption import DisruptionBudgets
 from shared.core.ledger import Entry
 from shared.core.node_index import Nodes
 from shared.core.nodes import NodeFacts
@@ -174,7 +175,8 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every node by name, the labels of every namespace (pod affinity selects by them), and the storage.
+    """Every node by name, the labels of every namespace (pod affinity selects by them), the storage, and whom
+    preemption should spare.
 
     `rejecting` are nodes whose kubelets lately rejected pods over what a placement gave them.
     """
@@ -182,6 +184,7 @@ class Snapshot:
     nodes: Mapping[str, NodeState]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Volumes = NO_VOLUMES
+    disruption_budgets: DisruptionBudgets = field(default_factory=dict)
     rejecting: Collection[str] = frozenset()
     indexed: Nodes = field(init=False, repr=False, compare=False)
     """The same nodes with what decisions look them up by."""

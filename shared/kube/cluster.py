@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from shared.core.cards import Inventory
+from shared.core.disruption import DisruptionBudget
 from shared.core.ledger import Entry, Mark
 from shared.core.node_index import NodeIndex, Nodes
 from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.snapshot import NO_CARDS, NodeState, Snapshot
+from shared.kube.by_namespace import ByNamespace
 from shared.kube.gpunodes import GpuNode
 from shared.kube.quotas import Quotas
 from shared.kube.rejected_pods import RejectedPods
@@ -40,7 +42,7 @@ class Located:
 
 
 class Cluster:
-    """Nodes, their cards and ledgers, their pods, namespace labels, storage, quotas, kept current by the reflectors."""
+    """Nodes, their cards and ledgers, their pods, and what else decides, kept current by the reflectors."""
 
     def __init__(self) -> None:
         self._nodes = NodeIndex()
@@ -58,6 +60,7 @@ class Cluster:
         self._replaced_by: dict[str, str] = {}
         self.storage = Storage()
         self.quotas = Quotas()
+        self.disruption_budgets: ByNamespace[DisruptionBudget] = ByNamespace()
         self.rejected = RejectedPods()
         self.vacancies = Vacancies()
         self._node_listeners: list[Listener] = []
@@ -65,7 +68,13 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; valid until the next await."""
-        return Snapshot(Nodes(self._nodes), self._namespaces, self.storage.volumes, self.rejected.avoided(time.time()))
+        return Snapshot(
+            Nodes(self._nodes),
+            self._namespaces,
+            self.storage.volumes,
+            self.disruption_budgets.all,
+            self.rejected.avoided(time.time()),
+        )
 
     def node(self, name: str) -> NodeState | None:
         return self._states.get(name)

@@ -75,6 +75,11 @@ def resource_quotas(namespace: str | None = None) -> str:
     return _namespaced(_CORE, "resourcequotas", namespace, None)
 
 
+def disruption_budgets(namespace: str | None = None) -> str:
+    """All PodDisruptionBudgets, or those of a namespace."""
+    return _namespaced("/apis/policy/v1", "poddisruptionbudgets", namespace, None)
+
+
 def events(namespace: str, name: str | None = None) -> str:
     """The core/v1 events of a namespace, or one. `kubectl describe` shows these."""
     return _namespaced(_CORE, "events", namespace, name)

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from shared.kube.by_namespace import ByNamespace
+
 _REQUESTS: Final = "requests."
 """Quotas on extended resources count requests; the same key without the prefix is stored and ignored."""
 
 
-class Quotas:
-    """The quotas of all namespaces, kept current by a reflector; only what they limit."""
-
-    def __init__(self) -> None:
-        self._limited: dict[str, dict[str, frozenset[str]]] = {}
-
-    def upserted(self, key: str, resources: frozenset[str]) -> None:
-        namespace, _, name = key.partition("/")
-        self._limited.setdefault(namespace, {})[name] = resources
-
-    def deleted(self, key: str) -> None:
-        namespace, _, name = key.partition("/")
-        quotas = self._limited.get(namespace, {})
-        quotas.pop(name, None)
-        if not quotas:
-            self._limited.pop(namespace, None)
+class Quotas(ByNamespace[frozenset[str]]):
+    """The quotas of all namespaces; only what they limit."""
 
     def limiting(self, namespace: str, resources: Collection[str]) -> Iterator[tuple[str, str]]:
         """The quotas of a namespace, by name, that limit one of `resources`, and which."""
-        for name, limited in sorted(self._limited.get(namespace, {}).items()):
+        for name, limited in sorted(self.all.get(namespace, {}).items()):
             for resource in sorted(limited.intersection(resources)):
                 yield name, resource
 

@@ -1,6 +1,7 @@
-"""The watches that keep a `Cluster` current: pods, nodes, namespaces, GPUNodes, and besides storage and quotas.
+"""The watches that keep a `Cluster` current: pods, nodes, namespaces, GPUNodes, and besides storage, quotas and
+disruption budgets.
 
-Without the right to see storage or quotas, as an older installation has it, decisions are made as if there were none.
+Without the right to see one of the latter, as an older installation has it, decisions are made as if there were none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from shared.core.disruption import disruption_budget
 from shared.core.nodes import NodeFacts, node_facts
 from shared.core.pod_fate import PodFate, pod_fate
 from shared.core.pods import PodFacts, interned, pod_facts
@@ -141,7 +143,7 @@ class Watches:
         fates: Fates | None = None,
         pace: Pace = Pace(),
     ) -> None:
-        storage, quotas = cluster.storage, cluster.quotas
+        storage, quotas, budgets = cluster.storage, cluster.quotas, cluster.disruption_budgets
 
         def besides(path: str, project: Callable[[Json], T], feed: _Feed[T]) -> Reflector[T]:
             return Reflector(client, path, project, feed, optional=True, pace=pace)
@@ -151,6 +153,7 @@ class Watches:
             besides(paths.volumes(), volume_facts, _Feed(storage.volume_upserted, storage.volume_deleted)),
             besides(paths.volume_claims(), claim_facts, _Feed(storage.claim_upserted, storage.claim_deleted)),
             besides(paths.resource_quotas(), limited_resources, _Feed(quotas.upserted, quotas.deleted)),
+            besides(paths.disruption_budgets(), disruption_budget, _Feed(budgets.upserted, budgets.deleted)),
             Reflector(client, paths.nodes(), node_facts, _Nodes(cluster), pace=pace),
             Reflector(
                 client,

@@ -22,6 +22,7 @@ READS = {
     ("", "persistentvolumeclaims"): READ,
     ("", "resourcequotas"): READ,
     ("storage.k8s.io", "storageclasses"): READ,
+    ("policy", "poddisruptionbudgets"): READ,
     ("placement.kamiwaza.ai", "gpunodes"): READ,
     ("", "replicationcontrollers"): ("get",),
     ("apps", "deployments"): ("get",),

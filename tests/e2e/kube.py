@@ -35,6 +35,7 @@ _GROUPS = {
     "DaemonSet": "/apis/apps/v1",
     "Job": "/apis/batch/v1",
     "CronJob": "/apis/batch/v1",
+    "PodDisruptionBudget": "/apis/policy/v1",
     names.MODEL_PLACEMENT: f"/apis/{names.API_VERSION}",
 }
 

@@ -17,13 +17,14 @@ from shared.core.ledger import Mark
 from tests.e2e.conftest import MakePool, Pool, Stage, admitted, namespaces, pools
 from tests.e2e.invariants import findings
 from tests.e2e.kube import Namespace, booked, deployment, ledger, phase, pod, reservation, until, wait_balanced
-from tests.e2e.reviews import NOWHERE
+from tests.e2e.reviews import NOWHERE, webhook_ports
 
 pytestmark = pytest.mark.e2e
 
-LOW, HIGH, POLITE = "e2e-low", "e2e-high", "e2e-polite"
+LOW, MIDDLE, HIGH, POLITE = "e2e-low", "e2e-middle", "e2e-high", "e2e-polite"
 _CLASSES: dict[str, Json] = {
     LOW: {"value": 10},
+    MIDDLE: {"value": 20},
     HIGH: {"value": 1000},
     POLITE: {"value": 1000, "preemptionPolicy": "Never"},
 }
@@ -129,6 +130,29 @@ def test_it_takes_the_node_where_the_least_important_are(
     for number in (0, 1, 3):
         tenant.running(f"chat-{number}")
     wait_balanced(preempting.api, there.nodes)
+
+
+def test_those_stay_that_a_disruption_budget_keeps(preempting: Stage, here: Pool, tenant: Namespace) -> None:
+    for name, priority in (("kept", LOW), ("dear", MIDDLE)):
+        tenant.create(pod(name, {names.VRAM: "12"}, pool=here.name, priorityClassName=priority))
+        tenant.running(name)
+    selector = {"matchLabels": {"app": "kept"}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"}}
+    tenant.create({**budget, "spec": {"selector": selector, "minAvailable": 1}})
+    urgent = pod("urgent", {names.VRAM: "12"}, pool=here.name, priorityClassName=HIGH, priority=1000)
+    assert preempting.operator is not None
+    ports = webhook_ports(preempting.api, preempting.operator)
+    until(
+        "every webhook knows of the budget",
+        lambda: all("for it: dear" in str(port.mutate(urgent, tenant.name, dryRun=True).patch) for port in ports),
+    )
+
+    placed = tenant.create(urgent)
+    assert "for it: dear" in placed["metadata"]["annotations"][names.WARNINGS]
+    tenant.running("urgent")
+    assert tenant.find("Pod", "dear") is None
+    tenant.running("kept")
+    wait_balanced(preempting.api, here.nodes)
 
 
 def test_it_takes_several_cards_at_once(preempting: Stage, make_pool: MakePool, tenant: Namespace) -> None:

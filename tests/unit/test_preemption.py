@@ -13,11 +13,13 @@ from shared.core.advice import victims_words
 from shared.core.cards import Card
 from shared.core.constraints import Constraints, read_constraints
 from shared.core.demand import Demand, Policy
+from shared.core.disruption import DisruptionBudget
 from shared.core.explain import causes, explain
 from shared.core.ledger import Entry, Mark
 from shared.core.pods import PodFacts
 from shared.core.preemption import find_preemption, victims_left
 from shared.core.refusal import CardAttempt, NoFit, Reason, Victims
+from shared.core.selectors import LabelSelector, Operator, Requirement
 from shared.core.snapshot import NodeState
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, labels, term
 from tests.unit.causes_schema import violations
@@ -60,11 +62,20 @@ def a_gpu_node(
 
 
 def victims(
-    *states: NodeState, of: Demand = TEN, pod: PodBuilder | None = None, priority: int = ME
+    *states: NodeState,
+    of: Demand = TEN,
+    pod: PodBuilder | None = None,
+    priority: int = ME,
+    keeping: Mapping[str, int] | None = None,
 ) -> tuple[str, list[str]] | None:
-    """The node, and the names of the victims."""
+    """The node, and the names of the victims. `keeping` are labels `app`, and how many such pods may be disrupted."""
     constraints = Constraints() if pod is None else read_constraints(pod.raw())
-    found = find_preemption(cluster(*states), of, constraints, priority)
+    budgets = {
+        app: DisruptionBudget(LabelSelector((Requirement("app", Operator.IN, (app,)),)), allowed)
+        for app, allowed in (keeping or {}).items()
+    }
+    snapshot = replace(cluster(*states), disruption_budgets={"models": budgets})
+    found = find_preemption(snapshot, of, constraints, priority)
     return None if found is None else (found.placed.node, [victim.name for victim in found.victims])
 
 
@@ -97,6 +108,24 @@ class TestVictims:
         old, young = started(low("old", 12), "2026-11-30T10:00:00Z"), started(low("young", 12), "2026-11-30T11:00:00Z")
         assert victims(a_gpu_node(young, old)) == ("node-a", ["young"])
         assert victims(a_gpu_node(low("new", 12), old)) == ("node-a", ["new"])
+
+    def test_those_stay_that_a_disruption_budget_keeps_if_others_make_room(self) -> None:
+        a, b, c = (low(app, 8, 1, a_pod(app).labelled(app=app)) for app in ("a", "b", "c"))
+        state = a_gpu_node(started(a, "2026-11-30T10:00:00Z"), started(b, "2026-11-30T11:00:00Z"), c)
+        eight = demand(ask(8))
+        assert victims(state, of=eight) == ("node-a", ["c"])
+        assert victims(state, of=eight, keeping={"c": 1}) == ("node-a", ["c"])
+        assert victims(state, of=eight, keeping={"c": 0}) == ("node-a", ["b"])
+        assert victims(state, of=eight, keeping={"c": 0, "b": 0}) == ("node-a", ["a"])
+        assert victims(state, of=eight, keeping={"a": 0, "b": 0, "c": 0}) == ("node-a", ["c"])
+        # Who has to leave although it should be kept stands among the others by its importance.
+        assert victims(state, keeping={"b": 0, "c": 0}) == ("node-a", ["a", "c"])
+
+    def test_the_node_is_taken_where_the_fewest_leave_that_should_be_kept(self) -> None:
+        here = a_gpu_node(low("kept", 20, 1, a_pod("kept").labelled(app="kept")), name="here")
+        there = a_gpu_node(low("dear", 20, 2), name="there")
+        assert victims(here, there) == ("here", ["kept"])
+        assert victims(here, there, keeping={"kept": 0}) == ("there", ["dear"])
 
     def test_the_card_with_the_least_important_ones_is_taken(self) -> None:
         state = a_gpu_node(low("b", {0: 24}, 2), low("a", {1: 24}, 1), of=cards(24, 24))
@@ -324,4 +353,4 @@ class TestWords:
 def test_how_many_have_yet_to_leave(others: list[PodFacts], left: int) -> None:
     me = pinned("me", 12, ME, reservation="a" * 10)
     state = a_gpu_node(me, *others, ledger={"a" * 10: replace(entry({0: 12}), mark=Mark.PREEMPTING)})
-    assert victims_left(state, me) == left
+    assert victims_left(state, me, {}) == left

@@ -91,12 +91,18 @@ QUOTA: Json = {
     "metadata": {"name": "team"},
     "spec": {"hard": {"requests.nvidia.com/gpu": "4", "requests.cpu": "8", "limits.amd.com/gpu": "1", "pods": "9"}},
 }
+DISRUPTION_BUDGET: Json = {
+    "metadata": {"name": "chat"},
+    "spec": {"selector": {"matchLabels": {"app": "chat"}}, "maxUnavailable": 1},
+    "status": {"disruptionsAllowed": 1},
+}
 
 
-async def test_storage_and_quotas_are_in_the_picture_and_followed(served: Served) -> None:
+async def test_storage_quotas_and_disruption_budgets_are_in_the_picture_and_followed(served: Served) -> None:
     for path, raw in STORAGE:
         store(served.server.objects, path, raw)
     store(served.server.objects, paths.resource_quotas("models"), QUOTA)
+    store(served.server.objects, paths.disruption_budgets("models"), DISRUPTION_BUDGET)
     limited = {names.NVIDIA_GPU, names.AMD_GPU, "cpu"}
     async with watching(served) as (cluster, _):
         volumes = cluster.snapshot().volumes
@@ -105,6 +111,7 @@ async def test_storage_and_quotas_are_in_the_picture_and_followed(served: Served
         assert {name: set(offered) for name, offered in volumes.offered.items()} == {"local": {"free"}}
         assert set(volumes.classes) == {"local"}
         assert list(cluster.quotas.limiting("models", limited)) == [("team", names.NVIDIA_GPU)]
+        assert cluster.snapshot().disruption_budgets["models"]["chat"].allowed == 1
         changes = 0
 
         def count() -> None:
@@ -115,6 +122,8 @@ async def test_storage_and_quotas_are_in_the_picture_and_followed(served: Served
         for path, raw in STORAGE:
             await served.client.delete(f"{path}/{raw['metadata']['name']}")
         await served.client.delete(f"{paths.resource_quotas('models')}/team")
+        await served.client.delete(f"{paths.disruption_budgets('models')}/chat")
+        await eventually(lambda: not cluster.snapshot().disruption_budgets)
         await eventually(lambda: not (volumes.claims or volumes.volumes or volumes.classes))
         await eventually(lambda: list(cluster.quotas.limiting("models", limited)) == [])
         assert not volumes.set_aside
@@ -126,9 +135,15 @@ async def test_storage_and_quotas_are_in_the_picture_and_followed(served: Served
         assert changes == len(STORAGE)
 
 
-async def test_without_the_right_to_see_storage_and_quotas_the_rest_goes_on(served: Served) -> None:
+async def test_without_the_right_to_see_storage_quotas_and_disruption_budgets_the_rest_goes_on(served: Served) -> None:
     populate(served)
-    for path in ("storageclasses", "persistentvolumes", "persistentvolumeclaims", "resourcequotas"):
+    for path in (
+        "storageclasses",
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "resourcequotas",
+        "poddisruptionbudgets",
+    ):
         served.server.fail(faults.respond(403), times=100, path=path)
     async with watching(served) as (cluster, watches):
         assert [check for check in watch_checks(watches.reflectors, time.monotonic()) if check.problem] == []
@@ -154,6 +169,7 @@ async def test_collections_that_are_not_listed_or_silent_for_long_are_named(serv
             "persistentvolumes",
             "persistentvolumeclaims",
             "resourcequotas",
+            "poddisruptionbudgets",
             "nodes",
             "gpunodes",
             "namespaces",
@@ -162,7 +178,7 @@ async def test_collections_that_are_not_listed_or_silent_for_long_are_named(serv
     ]
     async with watching(served) as (_, followed):
         late = list(watch_checks(followed.reflectors, time.monotonic() + FRESH_S + 1))
-        assert len(late) == 8
+        assert len(late) == 9
         assert all((check.problem or "").startswith("was last heard of ") for check in late)
 
 
