@@ -12,8 +12,8 @@ from shared.core.times import unix_seconds
 
 _SEAT_PERIOD_S: Final = 2.0
 """How often it is asked whether a vacant seat is still wanted: nothing tells of an owner that was scaled."""
-_OLD: Final = 3
-"""By how many times its time an entry has to be too old by the wall clock until a part of it is enough."""
+_OLD_S: Final = 600.0
+"""How old an entry has to be by the wall clock until a part of its time is enough: clocks may be wrong by minutes."""
 _PART: Final = 0.25
 
 
@@ -85,7 +85,7 @@ def review_ledger(
             seen.vacant_since.pop(reservation, None)
         elif is_seat or (reservation in left and entry.mark is Mark.NONE):
             # When a pod went is written in a seat only: what `since` says before is when its pod was created.
-            is_old = is_seat and _is_old(entry, unix_now, kept_s)
+            is_old = is_seat and _is_old(entry, unix_now)
             left_s = _left_s(seen.vacant_since.setdefault(reservation, now), now, kept_s, is_old=is_old)
             if left_s <= 0 or reservation in in_the_way:
                 changes[reservation] = None
@@ -95,7 +95,7 @@ def review_ledger(
         elif reservation in left or reservation in gone or (reservation, entry.namespace) in seen.confirmed:
             changes[reservation] = None
         else:
-            is_old = _is_old(entry, unix_now, ttl_s)
+            is_old = _is_old(entry, unix_now)
             left_s = _left_s(seen.first_seen.setdefault(reservation, now), now, ttl_s, is_old=is_old)
             if left_s <= 0:
                 overdue.append(reservation)
@@ -118,14 +118,14 @@ def review_ledger(
     return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant), lost)
 
 
-def _is_old(entry: Entry, unix_now: float, limit_s: float) -> bool:
+def _is_old(entry: Entry, unix_now: float) -> bool:
     """Whether an entry is old by the wall clock: leaders before this one have waited for it as well."""
-    return unix_now - entry.since > _OLD * limit_s
+    return unix_now - entry.since > _OLD_S
 
 
 def _left_s(since: float, now: float, limit_s: float, *, is_old: bool) -> float:
     """How long an entry may stand yet. An old one has a part of the time only: leaders that begin anew again and again
-    would keep it for ever. It is more than a create takes, so a clock that is wrong by minutes ends no young one.
+    would keep it for ever. It is more than most creates take, should a clock be wrong by more.
     """
     return since + (limit_s * _PART if is_old else limit_s) - now
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from controller.events import EventType
 from controller.placement_status import MOST_PLACEMENTS, card_phrase
 from shared.core.pods import PodFacts
 from shared.core.wording import counted
+
+News: TypeAlias = tuple[EventType, str, str]
+"""Type, reason and message of an event."""
 
 _NAMED: Final = 3
 
@@ -18,8 +21,8 @@ def placement_news(
     pods: Iterable[PodFacts],
     preempting: Collection[str],
     victims_of: Callable[[PodFacts], int],
-) -> Iterator[tuple[EventType, str, str]]:
-    """Type, reason and message of each event, one for all pods of which the same is to be told.
+) -> Iterator[News]:
+    """The events to tell, one for all pods of which the same is to be told.
 
     `old` is the status so far, `preempting` are the uids of pods that wait until others have left their cards, and
     `victims_of` says how many those are.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -12,7 +13,7 @@ from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
 from controller.memory_trouble import memory_trouble
 from controller.placement_history import placement_history
-from controller.placement_news import placement_news
+from controller.placement_news import News, placement_news
 from controller.placement_status import placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
@@ -46,6 +47,8 @@ of ten thousand others each look is a live read.
 _SETTLE_S: Final = 0.2
 """Pods of one workload come and go in bursts, which one write then reports."""
 
+_MOST_UNTOLD: Final = 25
+"""Events that a workload gets at once; no more are kept while none can be written."""
 _MEMORY: Final = "outOfMemory"
 """Stands beside the keys of the refusals for what is told of a death for lack of memory."""
 
@@ -81,6 +84,7 @@ class Placements:
         self._has_begun = False
         self._preempting: set[str] = set()
         self._told: dict[str, dict[str, object]] = {}
+        self._untold: dict[str, deque[News]] = {}
         self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads", queues)
         self._queue: WorkQueue[Workload] = WorkQueue("model placements", queues)
 
@@ -209,6 +213,7 @@ class Placements:
         }
         if gone or (owner is None and not pods and not fates and not standing):
             self._told.pop(top.uid, None)
+            self._untold.pop(top.uid, None)
             await self._delete(ours)
             return
         if report is not None and ours is None:
@@ -234,12 +239,18 @@ class Placements:
                 await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)
                 if trouble is not None and trouble != old.get("outOfMemory"):
                     self._recorder.ran_out(trouble["code"])
+            # What is shown from now on is no news any more: it is kept until it is told.
+            untold = self._untold.setdefault(top.uid, deque(maxlen=_MOST_UNTOLD))
+            untold += placement_news(old, pods, preempting, self._victims_of)
             await self._tell_troubles(namespace, top, standing, trouble, old)
-            for kind, reason, message in placement_news(old, pods, preempting, self._victims_of):
-                await self._events.emit(namespace, top, kind, reason, message)
+            while untold:
+                await self._events.emit(namespace, top, *untold[0])
+                untold.popleft()
+            del self._untold[top.uid]
         except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
             # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
             log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)
+            self._untold.pop(top.uid, None)
             self._queue.add_after(workload, _TROUBLED_PERIOD_S)
 
     def _members(self, workload: Workload, old: Mapping[str, Any]) -> set[str]:

@@ -80,7 +80,7 @@ async def run_webhook(settings: WebhookSettings, client: KubeClient, serve: Serv
             runtime_class=settings.runtime_class,
             preemption=common.preemption,
         )
-        handlers = Handlers(mutator, Validator(cluster, ledger), refusals, cluster)
+        handlers = Handlers(mutator, Validator(cluster, ledger), refusals)
         connections = Connections()
         certificate = ServingCertificate(client, common.namespace, common.tls_secret)
 

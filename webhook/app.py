@@ -8,9 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from shared.api import names
 from shared.core.refusal import Invalid
-from shared.kube.cluster import Cluster
 from shared.obs.logs import Field, get_logger
 from webhook.connections import ARRIVED
 from webhook.gate import Gate
@@ -43,7 +41,6 @@ _LONGEST_TIMEOUT_S: Final = 30.0
 _PART_OF_TIMEOUT: Final = 0.8
 """An answer that comes when the API server has stopped waiting is worse than one that says no."""
 
-_OPTED_IN: Final = frozenset({names.MODE_ENABLED, names.MODE_AUTO})
 _LONGEST_NAME: Final = 253
 
 _Decide = Callable[[Request, float], Awaitable[Outcome]]
@@ -55,11 +52,10 @@ class Handlers:
     What `bodies`, `placing` and `checking` have no room for is told at once to come again.
     """
 
-    def __init__(self, mutator: Mutator, validator: Validator, refusals: RefusalReports, cluster: Cluster) -> None:
+    def __init__(self, mutator: Mutator, validator: Validator, refusals: RefusalReports) -> None:
         self._mutator = mutator
         self._validator = validator
         self._refusals = refusals
-        self._cluster = cluster
         self.recorder = ReviewRecorder()
         self.closing = False
         self.bodies = Gate(BODIES_LIMIT)
@@ -118,7 +114,8 @@ class Handlers:
         return self._respond(web.Response(body=answer, content_type="application/json"))
 
     async def _review(self, request: Request, webhook: str, decide: _Decide, gate: Gate, deadline: float) -> bytes:
-        if not request.creates_a_pod or not self._opted_in(request.namespace):
+        # Whether the namespace opted in the API server has decided. What the watch shows of its labels may be older.
+        if not request.creates_a_pod:
             self.recorder.decided(webhook, Admitted())
             return allow(request.uid)
         with gate.room() as has_room:
@@ -134,11 +131,6 @@ class Handlers:
                 return deny(request.uid, refusal)
             case unrecorded:
                 return unavailable(request.uid, unrecorded.why, tried=unrecorded.tried)
-
-    def _opted_in(self, namespace: str) -> bool:
-        """Whether pods of a namespace are ours to look at. One that is not known yet was let through by its label."""
-        labels = self._cluster.namespace_labels(namespace)
-        return labels is None or labels.get(names.NAMESPACE_LABEL) in _OPTED_IN
 
     def _respond(self, response: web.Response) -> web.Response:
         if self.closing:

@@ -85,7 +85,6 @@ class Mutator:
         self._take_seat = take_seat
         self._recording = Recording(cluster, ledger, unix_time)
         self._new_id = new_id
-        self._unix_time = unix_time
         self._runtime_class = runtime_class
         self._preemption = preemption
 
@@ -224,7 +223,7 @@ class Mutator:
         owner = controller_of(pod)
         entry = located.entry
         is_own = (
-            self._unix_time() - entry.since <= ledger_core.UNCONFIRMED_TTL_S
+            self._cluster.age_s(reservation) <= ledger_core.UNCONFIRMED_TTL_S
             and entry.mark is not Mark.KEPT
             and entry.namespace == request.namespace
             and entry.owner_hash == ledger_core.owner_hash(owner.uid if owner else "")

@@ -41,10 +41,19 @@ class Located:
     entry: Entry
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """The version of the `GPUNode` that first had an entry, and when this process saw it, on its own clock."""
+
+    version: int
+    seen: float
+
+
 class Cluster:
     """Nodes, their cards and ledgers, their pods, and what else decides, kept current by the reflectors."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._nodes = NodeIndex()
         self._nodes.prepare()
         self._states = self._nodes.states
@@ -54,7 +63,7 @@ class Cluster:
         self._carriers: dict[str, set[str]] = {}
         self._entries: dict[str, str] = {}
         self._entries_of: dict[tuple[str, str], set[str]] = {}
-        self._arrived: dict[str, int] = {}
+        self._arrived: dict[str, _Arrival] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._holds: dict[str, str] = {}
         self._replaced_by: dict[str, str] = {}
@@ -123,7 +132,13 @@ class Cluster:
 
         It is 0 for what was there before this process looked, and for an entry that is not known. No clock decides it.
         """
-        return self._arrived.get(reservation, 0)
+        arrival = self._arrived.get(reservation)
+        return 0 if arrival is None else arrival.version
+
+    def age_s(self, reservation: str) -> float:
+        """For how many seconds this process has known an entry; 0 for one that it does not know."""
+        arrival = self._arrived.get(reservation)
+        return 0.0 if arrival is None else self._monotonic() - arrival.seen
 
     def is_held(self, reservation: str) -> bool:
         """Whether this process has promised a pod under an id and has not seen it yet."""
@@ -213,10 +228,11 @@ class Cluster:
             return
         self._forget_entries(old)
         self._gpu_nodes[new.name] = new
-        written = int(new.resource_version) if old is not None and old.uid == new.uid else 0
+        version = int(new.resource_version) if old is not None and old.uid == new.uid else 0
+        arrival = _Arrival(version, self._monotonic())
         for reservation, entry in new.ledger.items():
             self._entries[reservation] = new.name
-            self._arrived.setdefault(reservation, written)
+            self._arrived.setdefault(reservation, arrival)
             self._entries_of.setdefault((entry.namespace, entry.owner_hash), set()).add(reservation)
         self._release_dropped(old, new.ledger)
         self.vacancies.entries_changed(old.ledger if old is not None else {}, new.ledger)

@@ -20,8 +20,7 @@ _MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations
 _TIMEOUT_S = 30.0
 JSON = {"Content-Type": "application/json"}
 NOWHERE = "no-such-namespace"
-"""A webhook asked past the API server looks at the pods of a namespace that it does not know, and lets pass those of
-one that it knows not to be opted in."""
+"""For a webhook that is asked past the API server: whether a namespace has opted in the API server decides."""
 
 
 @dataclass(frozen=True, slots=True)

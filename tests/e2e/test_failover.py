@@ -15,11 +15,8 @@ from shared.api import names
 from tests.e2e.conftest import MakePool, Pool
 from tests.e2e.creates import steady_creates
 from tests.e2e.kube import Namespace, deployment, pod, until
-from tests.e2e.reviews import WebhookPort
+from tests.e2e.reviews import NOWHERE, WebhookPort
 from tests.e2e.trouble import CONVERGED_S, OwnStage, own_stage, revive, wait_true_to_pods
-
-UNSEEN = "not-seen-yet"
-"""A namespace that the webhook has not heard of is taken for opted in: its watch may be behind."""
 
 pytestmark = pytest.mark.e2e
 
@@ -83,7 +80,7 @@ def _restart(webhook: WebhookPort, probe: Json) -> None:
     process = webhook.process
     process.kill(signal.SIGTERM)
     until(f"{process.name} is unready", lambda: not _is_ready(process))
-    assert webhook.mutate(probe, UNSEEN, dryRun=True).allowed
+    assert webhook.mutate(probe, NOWHERE, dryRun=True).allowed
     assert process.wait_ended(_GRACE_S)
     assert process.returncode == 0
     revive(process)

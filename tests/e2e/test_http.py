@@ -13,10 +13,7 @@ from hack.devcluster.health import HOST
 from shared.api import names
 from tests.e2e.conftest import MakePool
 from tests.e2e.kube import Namespace, pod, shares
-from tests.e2e.reviews import JSON, WebhookPort, review
-
-UNSEEN = "not-seen-yet"
-"""A namespace that the webhook has not heard of is taken for opted in: its watch may be behind."""
+from tests.e2e.reviews import JSON, NOWHERE, WebhookPort, review
 
 pytestmark = pytest.mark.e2e
 
@@ -33,11 +30,11 @@ class Sent:
 
 
 def _review(**changes: Any) -> bytes:
-    return json.dumps({**review(pod("p"), UNSEEN), **changes}).encode()
+    return json.dumps({**review(pod("p"), NOWHERE), **changes}).encode()
 
 
 def _request(**changes: Any) -> bytes:
-    return json.dumps(review(pod("p"), UNSEEN, **changes)).encode()
+    return json.dumps(review(pod("p"), NOWHERE, **changes)).encode()
 
 
 _CASES = {
@@ -76,7 +73,7 @@ def test_a_bad_request_gets_a_clean_4xx(webhooks: list[WebhookPort], sent: Sent,
     assert answer
     assert b"Traceback" not in answer
     assert (webhook.process.alive, webhook.process.pid) == (True, pid)
-    assert webhook.mutate(pod("p"), UNSEEN, dryRun=True).allowed
+    assert webhook.mutate(pod("p"), NOWHERE, dryRun=True).allowed
 
 
 _NESTED: Any = []
@@ -131,7 +128,7 @@ _HOSTILE_PODS = {
 def test_a_pod_that_no_api_server_would_send_does_no_harm(webhooks: list[WebhookPort], hostile: Any, path: str) -> None:
     webhook = webhooks[0]
     pid = webhook.process.pid
-    body = json.dumps(review(hostile, UNSEEN, dryRun=True)).encode()
+    body = json.dumps(review(hostile, NOWHERE, dryRun=True)).encode()
     status, answer = webhook.send("POST", path, body, JSON)
     assert status < 500, answer
     if status == 200:
@@ -148,7 +145,7 @@ def test_other_reviews_than_creates_of_pods_pass(webhooks: list[WebhookPort]) ->
         {"subResource": "binding"},
         {"resource": services},
     ):
-        verdict = webhooks[0].mutate(asks, UNSEEN, **changes)
+        verdict = webhooks[0].mutate(asks, NOWHERE, **changes)
         assert (verdict.allowed, verdict.patch) == (True, [])
 
 

@@ -63,7 +63,7 @@ def no_review(dice: Dice, pod: Json) -> bytes:
 
 
 def another_request(dice: Dice) -> Json:
-    """What a request about a pod may be besides a CREATE in an opted-in namespace."""
+    """What a request about a pod may be besides a CREATE."""
     return dice.one(
         (
             {"operation": "UPDATE"},
@@ -71,7 +71,6 @@ def another_request(dice: Dice) -> Json:
             {"operation": "CONNECT", "subResource": "exec"},
             {"subResource": "ephemeralcontainers", "operation": "UPDATE"},
             {"resource": {"group": "apps", "version": "v1", "resource": "deployments"}},
-            {"namespace": "other"},
         )
     )
 

@@ -63,7 +63,7 @@ class Replica:
 
     def __init__(self, world: World, make_mutator: MutatorClass) -> None:
         client = InProcessClient(world.api)
-        self.cluster = Cluster()
+        self.cluster = Cluster(lambda: world.cluster.now)
         fill(self.cluster.storage, *STORAGE)
         owners = Owners(client)
         ledger = Ledger(client, self.cluster, exclusive=world.cluster.exclusive)
@@ -77,7 +77,7 @@ class Replica:
             runtime_class=world.cluster.runtime_class,
         )
         self.refusals = RefusalReports(client, owners)
-        self.handlers = Handlers(mutator, Validator(self.cluster, ledger), self.refusals, self.cluster)
+        self.handlers = Handlers(mutator, Validator(self.cluster, ledger), self.refusals)
         self.late: list[Callable[[Cluster], None]] = []
         """What its watches have not told it yet."""
 

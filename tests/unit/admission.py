@@ -133,7 +133,7 @@ class Webhook:
         self, served: Served, *, first_id: int = 0, runtime_class: str | None = None, preemption: bool = False
     ) -> None:
         self.time = NOW
-        self.cluster = Cluster()
+        self.cluster = Cluster(lambda: self.time)
         self.ledger = Ledger(served.client, self.cluster, exclusive=False)
         self._objects = served.server.objects
         self._ids = count(first_id)

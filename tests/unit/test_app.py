@@ -74,7 +74,7 @@ async def a_site(folder: Path) -> AsyncIterator[Site]:
         webhook = Webhook(served)
         await webhook.see(a_node("t4"), gpu_node("t4", 16))
         refusals = RefusalReports(served.client, Owners(served.client))
-        handlers = Handlers(webhook.mutator, webhook.validator, refusals, webhook.cluster)
+        handlers = Handlers(webhook.mutator, webhook.validator, refusals)
         writing = asyncio.create_task(refusals.run())
         async with TestClient(TestServer(handlers.app())) as http:
             yield Site(http, handlers, served, webhook)
@@ -106,24 +106,14 @@ async def test_a_replaced_variable_is_warned_of(site: Site) -> None:
     assert "NVIDIA_VISIBLE_DEVICES" in warning
 
 
-@pytest.mark.parametrize("labels", [{}, {names.NAMESPACE_LABEL: "disabled"}], ids=["no-label", "another-value"])
-async def test_a_namespace_that_did_not_opt_in_is_let_through_unread(site: Site, labels: dict[str, str]) -> None:
-    site.webhook.cluster.namespace_upserted("kube-system", labels)
-    by_hand = a_pod().limited_to({names.card_resource(0): "6"})
-    for path in ("/mutate", "/validate"):
-        for pod in (asking(), by_hand):
-            assert await site.ask(path, pod, namespace="kube-system") == {"uid": "uid-1", "allowed": True}
-    assert reservations(site.served.server.objects, "t4") == {}
-
-
-@pytest.mark.parametrize("mode", [names.MODE_ENABLED, names.MODE_AUTO])
-async def test_a_namespace_that_opted_in_is_looked_at(site: Site, mode: str) -> None:
-    site.webhook.cluster.namespace_upserted("models", {names.NAMESPACE_LABEL: mode})
+@pytest.mark.parametrize("labels", [{}, {names.NAMESPACE_LABEL: "disabled"}, None], ids=["none", "other", "unknown"])
+async def test_a_namespace_that_has_opted_in_for_the_api_server_is_looked_at_whatever_the_watch_shows(
+    site: Site, labels: dict[str, str] | None
+) -> None:
+    if labels is not None:
+        site.webhook.cluster.namespace_upserted("models", labels)
     assert "patch" in await site.ask("/mutate", asking())
-
-
-async def test_a_namespace_that_is_not_known_yet_is_looked_at(site: Site) -> None:
-    assert "patch" in await site.ask("/mutate", asking(), namespace="new")
+    assert (await site.ask("/validate", asking()))["allowed"] is False
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, Any]]]:

@@ -67,8 +67,8 @@ def test_a_new_leader_counts_from_when_it_saw_the_entry_itself() -> None:
 @pytest.mark.parametrize(
     ("unix_now", "waits_s"),
     [
-        pytest.param(SINCE + 60.0, TTL_S, id="old-and-within-three-times-its-time"),
-        pytest.param(SINCE + 61.0, 5.0, id="older-leaders-that-died-have-waited-as-well"),
+        pytest.param(SINCE + 600.0, TTL_S, id="of-a-clock-that-is-behind-by-minutes"),
+        pytest.param(SINCE + 601.0, 5.0, id="older-leaders-that-died-have-waited-as-well"),
         pytest.param(SINCE - 3600.0, TTL_S, id="of-a-clock-that-is-ahead"),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_kept_seat_runs_out_after_its_time() -> None:
 
 
 def test_a_kept_seat_that_is_old_by_the_wall_clock_too_stands_for_a_part_of_its_time() -> None:
-    seen, unix_now = Sightings(), SINCE + 3 * KEPT_S + 1
+    seen, unix_now = Sightings(), SINCE + 601.0
     assert review({ID: SEAT}, seen=seen, now=100.0, unix_now=unix_now) == Review({}, (), 2.0, (ID,))
     assert review({ID: SEAT}, seen=seen, now=107.5, unix_now=unix_now) == Review({ID: None}, (), None)
 

@@ -247,3 +247,14 @@ async def test_own_output_on_a_node_that_this_replica_does_not_know_passes(webho
     for name in tuple(webhook.cluster.snapshot().nodes):
         webhook.cluster.node_deleted(name)
     assert await webhook.mutate(pod) == Admitted()
+
+
+@pytest.mark.parametrize("minutes", [-5, 5], ids=["behind", "ahead"])
+async def test_the_clock_of_another_replica_decides_nothing(webhook: Webhook, served: Served, minutes: int) -> None:
+    """Its own output comes back to whichever replica the API server asks next."""
+    pod = await webhook.place(asking())
+    other = Webhook(served, first_id=10)
+    other.time += minutes * 60
+    for name in ("t4", "t4-b"):
+        await other.see_stored(a_node(name))
+    assert await other.mutate(pod) == Admitted()

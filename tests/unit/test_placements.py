@@ -749,3 +749,11 @@ async def test_what_the_pods_of_a_template_were_warned_of_is_one_event(control: 
     await eventually(lambda: control.status(top).get("placed") == 2)
     (event,) = [each for each in control.events() if each["reason"] == "PlacementWarning"]
     assert (event["type"], event["message"]) == ("Warning", "container main: beware")
+
+
+async def test_what_could_not_be_told_when_it_was_shown_is_told_later(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.served.server.fail(faults.respond(503), method="POST", path="events", times=3)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])
