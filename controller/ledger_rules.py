@@ -104,6 +104,8 @@ def review_ledger(
     settled = changes.keys() | carriers.keys() | set(vacant)
     unsettled = set().union(*(held_by(entry) for each, entry in ledger.items() if each not in settled))
     for reservation, pod in carriers.items():
+        if not entry_of(pod).is_writable:
+            continue  # It counts by itself, as a pod without an entry does.
         if reservation not in ledger:
             anew = lost if reservation in crowded_out else changes
             anew[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))

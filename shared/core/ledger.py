@@ -82,6 +82,11 @@ class Entry:
         mark = f";{self.mark}" if self.mark else ""
         return f"{self.namespace}/{self.owner_hash};{self.since};{','.join(held)}{memory}{mark}"
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether its text can be read again. Of a pod that nobody admitted it may be anything."""
+        return _ENTRY.match(self.encode()) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

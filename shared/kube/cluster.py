@@ -228,6 +228,8 @@ class Cluster:
             return
         self._forget_entries(old)
         self._gpu_nodes[new.name] = new
+        # Before all else: a sum that is older than its version would be written upon.
+        self._show_cards(new.name)
         version = int(new.resource_version) if old is not None and old.uid == new.uid else 0
         arrival = _Arrival(version, self._monotonic())
         for reservation, entry in new.ledger.items():
@@ -235,15 +237,16 @@ class Cluster:
             self._arrived.setdefault(reservation, arrival)
             self._entries_of.setdefault((entry.namespace, entry.owner_hash), set()).add(reservation)
         self._release_dropped(old, new.ledger)
-        self.vacancies.entries_changed(old.ledger if old is not None else {}, new.ledger)
-        self._cards_changed(new.name)
+        self.vacancies.entries_changed(new.name, old.ledger if old is not None else {}, new.ledger)
+        self._changed(new.name)
 
     def gpu_node_deleted(self, name: str) -> None:
         old = self._gpu_nodes.pop(name, None)
+        self._show_cards(name)
         self._forget_entries(old)
         self._release_dropped(old, {})
-        self.vacancies.entries_changed(old.ledger if old is not None else {}, {})
-        self._cards_changed(name)
+        self.vacancies.entries_changed(name, old.ledger if old is not None else {}, {})
+        self._changed(name)
 
     def pod_upserted(self, pod: PodFacts) -> None:
         old = self.pod(pod.key)
@@ -344,11 +347,10 @@ class Cluster:
                 self._arrived.pop(reservation, None)
             self.release(reservation)
 
-    def _cards_changed(self, name: str) -> None:
+    def _show_cards(self, name: str) -> None:
         state = self._states.get(name)
         if state is not None:
             self._nodes.put(state.with_inventory(*self._cards_of(state.facts)))
-        self._changed(name)
 
     def _cards_of(self, facts: NodeFacts) -> tuple[Inventory, Mapping[str, Entry]]:
         """The cards and the ledger of a node."""

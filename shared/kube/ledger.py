@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from shared.core.ledger import Entry, summarise
@@ -26,6 +26,9 @@ from shared.obs.recorders import LedgerRecorder
 
 Changes: TypeAlias = Mapping[str, Entry | None]
 """Reservation id to its new entry, or to None where it is dropped."""
+
+_MOST_CONFLICTS: Final = 20
+"""One after the other. So many others are not as fast: the picture cannot be brought up to date, and waiting helps."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +87,8 @@ class Ledger:
                     await self._write_waiting(node)
         finally:
             self._forget(node, wish)
+            if wish.outcome is None:
+                wish.outcome = False  # Its caller gave up: a write that is under way may have it, no other shall.
         if isinstance(wish.outcome, ApiError):
             raise wish.outcome
         return bool(wish.outcome)
@@ -92,8 +97,9 @@ class Ledger:
         """Applies what `change` says of the newest `GPUNode`, and brings its summary up to date. Writes only if needed.
 
         Returns the changes that were written. Entries that cannot be read are dropped. `change` is called again with a
-        newer object after a conflict. Raises `ApiError`.
+        newer object after a conflict. Raises `ApiError`, a `Conflict` where one follows the other.
         """
+        conflicts = 0
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
                 changes = {**dict.fromkeys(known.broken), **change(known)}
@@ -102,23 +108,25 @@ class Ledger:
                 try:
                     await self._write(known, changes)
                 except Conflict:
+                    conflicts += 1
+                    if conflicts > _MOST_CONFLICTS:
+                        raise
                     await self.refresh(node)
                 except NotFound:
-                    self._cluster.gpu_node_deleted(node)
+                    self._is_gone(known)
                 else:
                     return changes
         return {}
 
     async def drop(self, node: str, reservation: str) -> None:
         """Ends an entry that another one on another node has replaced. Raises `ApiError`."""
-        async with self._lock(node):
-            while (known := self._cluster.gpu_node(node)) is not None and reservation in known.ledger:
-                if self._cluster.carriers(reservation, known.ledger[reservation].namespace):
-                    return
-                try:
-                    await self._write(known, {reservation: None})
-                except Conflict:
-                    await self.refresh(node)
+
+        def drop(known: GpuNode) -> Changes:
+            entry = known.ledger.get(reservation)
+            has_no_pod = entry is not None and not self._cluster.carriers(reservation, entry.namespace)
+            return {reservation: None} if has_no_pod else {}
+
+        await self.amend(node, drop)
 
     async def locate(self, reservation: str, node: str) -> Located | None:
         """The entry of an id: from memory, or from one live read of the node it should be on. Raises `ApiError`."""
@@ -131,10 +139,12 @@ class Ledger:
 
     async def refresh(self, node: str) -> None:
         """Reads a node's `GPUNode` now instead of waiting for the watch. Raises `ApiError`."""
+        known = self._cluster.gpu_node(node)
         try:
             raw = await self._client.get(paths.gpu_nodes(node))
         except NotFound:
-            self._cluster.gpu_node_deleted(node)
+            if known is not None:
+                self._is_gone(known)
         else:
             self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
 
@@ -151,7 +161,7 @@ class Ledger:
                 except Conflict:
                     await self.refresh(node)
                 except NotFound:
-                    self._cluster.gpu_node_deleted(node)
+                    self._is_gone(known)
                 else:
                     for wish in batch:
                         wish.outcome = True
@@ -175,6 +185,8 @@ class Ledger:
         still_open: list[_Wish] = []
         for wish in batch:
             entry, vacated = wish.entry, self._vacated(state, wish)
+            if wish.outcome is not None:
+                continue
             if known.ledger.get(wish.reservation) == entry:
                 wish.outcome = True
             elif (
@@ -196,6 +208,12 @@ class Ledger:
         if replaced is None or self._cluster.carriers(wish.replaces, replaced.namespace):
             return None
         return state.without_pod(self._cluster.hold_key(wish.replaces)).without_entry(wish.replaces)
+
+    def _is_gone(self, known: GpuNode) -> None:
+        """Drops an object that a request did not find, but not its successor, of which a watch has told meanwhile."""
+        now = self._cluster.gpu_node(known.name)
+        if now is not None and now.uid == known.uid:
+            self._cluster.gpu_node_deleted(known.name)
 
     def _forget(self, node: str, wish: _Wish) -> None:
         """Takes a wish off the waiting ones, if it is still among them because its caller gave up."""

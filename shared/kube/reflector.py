@@ -105,6 +105,8 @@ class Reflector(Generic[T]):
         self._values: dict[str, T] = {}
         self._uids: dict[str, str] = {}
         self._version: str | None = None
+        self._reached: str | None = None
+        """The last version that was told, also where a watch cannot go on from there."""
         self._relist_at = 0.0
 
     @property
@@ -166,8 +168,14 @@ class Reflector(Generic[T]):
         # seen before, and a restarted process would take an old ledger for the current one.
         listing = await self._client.list_as(self._convert, self.path, self._selectors)
         present = {item.key for item in listing.items}
+        # A consistent list of an earlier time: the store was restored from a backup, and what is known of an object is
+        # newer than what there is.
+        was_set_back = _is_before(listing.resource_version, self._reached)
+        self._reached = listing.resource_version
         # Additions first: while the two are mixed, memory counts as used rather than as free.
         for count, item in enumerate(listing.items, 1):
+            if was_set_back:
+                self._delete(item.key)
             self._upsert(item)
             if count % _BREATHER == 0:
                 await asyncio.sleep(0)
@@ -229,7 +237,7 @@ class Reflector(Generic[T]):
                 self._delete(key)
         elif kind != "BOOKMARK":
             raise Unavailable(0, "NotKubernetes", f"watch event of unknown type {kind!r}")
-        self._version = version
+        self._version = self._reached = version
 
     def _convert(self, raw: Json) -> _Item[T]:
         metadata = raw.get("metadata") or {}
@@ -278,6 +286,10 @@ def _key(metadata: Json) -> str:
 def _is_known(version: str, position: str | None) -> bool:
     """Whether an event tells of a time that the store has gone beyond. Versions are numbers that only grow."""
     return position is not None and version.isdecimal() and position.isdecimal() and int(version) <= int(position)
+
+
+def _is_before(version: str, reached: str | None) -> bool:
+    return reached is not None and version.isdecimal() and reached.isdecimal() and int(version) < int(reached)
 
 
 def _position_survives(error: ApiError) -> bool:

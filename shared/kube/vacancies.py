@@ -17,14 +17,15 @@ class Vacancies:
     """The vacant entries of the cluster."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, set[str]] = {}
+        self._kept: dict[str, set[tuple[str, str]]] = {}
+        """By namespace the ids of kept seats, each with its node: labels may be copied, and so may an id."""
         self._left: dict[str, PodFacts] = {}
         self._gone: set[str] = set()
 
     def of(self, namespace: str) -> Iterator[str]:
         """The ids of a namespace's vacant entries."""
         left = (reservation for reservation, pod in self._left.items() if pod.namespace == namespace)
-        yield from sorted(self._kept.get(namespace, set()).union(left))
+        yield from sorted({reservation for reservation, _ in self._kept.get(namespace, ())}.union(left))
 
     def has(self, reservation: str, entry: Entry) -> bool:
         """Whether an entry is vacant."""
@@ -57,11 +58,11 @@ class Vacancies:
         self._left.pop(reservation, None)
         self._gone.discard(reservation)
 
-    def entries_changed(self, old: Mapping[str, Entry], new: Mapping[str, Entry]) -> None:
+    def entries_changed(self, node: str, old: Mapping[str, Entry], new: Mapping[str, Entry]) -> None:
         """Takes in that a node's ledger is another now."""
         for reservation, entry in old.items():
             if entry.mark is Mark.KEPT:
-                self._kept[entry.namespace].discard(reservation)
+                self._kept[entry.namespace].discard((reservation, node))
                 if not self._kept[entry.namespace]:
                     del self._kept[entry.namespace]
             if reservation not in new:
@@ -69,4 +70,4 @@ class Vacancies:
                 self._gone.discard(reservation)
         for reservation, entry in new.items():
             if entry.mark is Mark.KEPT:
-                self._kept.setdefault(entry.namespace, set()).add(reservation)
+                self._kept.setdefault(entry.namespace, set()).add((reservation, node))

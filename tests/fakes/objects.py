@@ -7,7 +7,7 @@ import bisect
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
@@ -164,6 +164,15 @@ class ObjectStore:
         """Makes every watch from an earlier version on end with 410, as after a compaction."""
         self._history.clear()
         self._oldest = self.version
+
+    def backup(self) -> tuple[int, Mapping[tuple[str, str, str, str], Json]]:
+        """All objects as they are now, for `restore`."""
+        return self.version, dict(self._objects)
+
+    def restore(self, backup: tuple[int, Mapping[tuple[str, str, str, str], Json]]) -> None:
+        """Sets everything back to a backup, the versions too."""
+        self.version, self._objects = backup[0], dict(backup[1])
+        self.forget_history()
 
     def changes_after(self, version: int, place: Place) -> Iterator[Change]:
         """What happened to a collection since `version`; 410 if that is longer ago than the history."""

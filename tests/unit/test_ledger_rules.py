@@ -100,6 +100,14 @@ def test_a_pod_that_comes_late_takes_its_entry_out_of_the_wait() -> None:
     assert seen.first_seen == {}
 
 
+def test_a_pod_that_no_entry_can_stand_for_gets_none() -> None:
+    """Nobody admitted it: an entry for it could not be read, would be dropped, and be written again for ever."""
+    huge = replace(pod(), shares=(), requests={"nvidia.com/gpu": 100_000})
+    assert huge.is_placed
+    assert review({}, huge) == Review({}, (), None)
+    assert review({ID: entry({0: 6})}, huge) == Review({}, (), None)
+
+
 def test_a_pod_without_an_entry_gets_it_back() -> None:
     assert review({}, pod()).changes == {ID: entry_of(pod())}
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from shared.core.ledger import Entry
 from shared.kube import paths
-from shared.kube.errors import Unavailable
+from shared.kube.errors import Conflict, Unavailable
 from shared.kube.gpunodes import GpuNode
 from tests.builders import a_node
 from tests.fakes import faults
@@ -192,6 +194,23 @@ async def test_when_the_one_that_writes_runs_out_of_time_the_others_are_written_
     assert TWO in reservations(served.server.objects, "t4")
 
 
+async def test_a_wish_whose_caller_gave_up_during_a_write_is_not_written_by_the_next(
+    process: Webhook, served: Served
+) -> None:
+    served.server.fail(faults.hang(), method="PATCH")
+    writes = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
+    await asyncio.sleep(0)
+    go_on = asyncio.Event()
+    with_it = asyncio.create_task(process.ledger.reserve("t4", TWO, entry({0: 12})))
+    await eventually(lambda: patches(served) == 1)
+    for gives_up in (with_it, writes):
+        gives_up.cancel()
+        await asyncio.wait({gives_up})
+    go_on.set()
+    assert await process.ledger.reserve("t4", THREE, entry({0: 6}))
+    assert set(reservations(served.server.objects, "t4")) == {THREE}
+
+
 async def test_an_error_reaches_every_caller_of_the_write(process: Webhook, served: Served) -> None:
     served.server.fail(faults.respond(500, "?"), method="PATCH", times=2)
     writes = (process.ledger.reserve("t4", each, entry({0: 2})) for each in (ONE, TWO, "cccccccccc"))
@@ -326,3 +345,32 @@ async def test_an_entry_whose_pod_has_come_is_not_dropped(process: Webhook, serv
     process.cluster.pod_upserted(holder("late", {0: 4}, reservation=ONE, node="t4"))
     await process.ledger.drop("t4", ONE)
     assert set(reservations(served.server.objects, "t4")) == {ONE}
+
+
+async def test_amending_gives_up_where_no_answer_brings_the_picture_up_to_date(
+    process: Webhook, served: Served
+) -> None:
+    served.server.fail(faults.respond(409, '{"reason":"Conflict"}'), method="PATCH", times=1000)
+    with pytest.raises(Conflict):
+        await process.ledger.amend("t4", lambda _known: {ONE: entry({0: 2})})
+    assert patches(served) < 50
+
+
+@pytest.mark.parametrize("method", ["PATCH", "GET"])
+async def test_that_an_object_was_gone_is_no_news_of_its_successor(
+    process: Webhook, served: Served, method: str
+) -> None:
+    """The watch may have told of that before the answer comes."""
+
+    async def late(_request: web.Request, _proceed: faults.Proceed) -> web.StreamResponse:
+        known = process.cluster.gpu_node("t4")
+        assert known is not None
+        process.cluster.gpu_node_upserted(replace(known, uid="uid-successor"))
+        return web.json_response({"kind": "Status", "reason": "NotFound", "code": 404}, status=404)
+
+    served.server.fail(late, method=method)
+    if method == "GET":
+        await process.ledger.refresh("t4")
+    else:
+        await process.ledger.amend("t4", lambda _known: {ONE: entry({0: 2})})
+    assert process.cluster.gpu_node("t4") is not None

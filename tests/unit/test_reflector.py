@@ -245,6 +245,23 @@ async def test_after_a_compaction_the_difference_is_found_by_a_list(served: Serv
     assert told.calls[2:] == ["team/added: None -> 1", "team/removed: 1 -> gone"]
 
 
+async def test_after_a_restore_from_a_backup_every_object_is_told_anew(served: Served) -> None:
+    """What is known of one that the backup has is newer than what there is: its version says so."""
+    objects = served.server.objects
+    put(objects, "kept", size="1")
+    backup = objects.backup()
+    put(objects, "kept", size="2")
+    put(objects, "lost", size="1")
+    told = Told()
+    async with reflecting(served, told):
+        await eventually(lambda: told.syncs == 1)
+        told.calls.clear()
+        objects.restore(backup)
+        served.server.fail(faults.respond(504), watch=True)
+        await eventually(lambda: told.syncs == 2)
+    assert told.calls == ["team/kept: 2 -> gone", "team/kept: None -> 1", "team/lost: 1 -> gone"]
+
+
 async def test_a_watch_that_brought_us_forward_and_a_position_grown_too_old_cost_no_wait(served: Served) -> None:
     async def end_after_one_event(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
         put(served.server.objects, "a", size="1")

@@ -133,3 +133,13 @@ def test_a_kept_seat_is_vacant_whoever_kept_it_and_is_no_unseen_attempt(cluster:
 def test_a_seat_that_a_pod_sits_on_is_none(cluster: Cluster) -> None:
     cluster.gpu_node_upserted(gpu_node(2, {ID: SEAT}))
     assert list(cluster.seats_of("models", owner_hash("owner"))) == []
+
+
+def test_a_copied_id_on_another_node_has_a_seat_of_its_own(cluster: Cluster) -> None:
+    elsewhere = replace(gpu_node(1, {ID: SEAT}), name="elsewhere", uid="uid-elsewhere")
+    cluster.gpu_node_upserted(elsewhere)
+    cluster.gpu_node_upserted(gpu_node(2, {ID: SEAT}))
+    cluster.gpu_node_upserted(gpu_node(3, {}))
+    assert vacant(cluster) == [ID]
+    cluster.gpu_node_upserted(replace(elsewhere, resource_version="2", ledger={}))
+    assert vacant(cluster) == []
