@@ -33,17 +33,39 @@ from tests.fakes.objects import Json, RefusalError
 from tests.unit.admission import gpu_node
 from tests.unit.units import GPU, managed_node
 
+_CONNECTS: Final = "opens and closes the connection that this suite replaces, around everything else"
+_CREDENTIALS: Final = "asks a library for credentials; requests wait for it in `Connection.headers`, which scenes reach"
+_SOCKET: Final = (
+    "TLS on a socket, around everything else; no answer passes here, and what serves meanwhile dies in scenes"
+)
+
 ELSEWHERE: Final = {
-    "webhook/__main__.py:_serve:": "opens the connection that this suite replaces; only a start is lost",
-    "webhook/__main__.py:_serve_reviews:": "TLS on a socket; the suite calls the handlers as the server does",
-    "webhook/connections.py:": "as above",
-    "controller/__main__.py:_control:": "opens the connection that this suite replaces; only a start is lost",
-    "shared/kube/credentials.py:": "reads the kubeconfig file, before anything else is done",
-    "shared/kube/client.py:KubeClient.connect:": "as above",
-    "shared/obs/health.py:serve_health.metrics:": "answers a scrape on a socket, in a thread; it changes nothing",
-    "shared/obs/process.py:": "signals and the event loop of a real process",
+    "controller/__main__.py:_control:async with await KubeClient.connect": _CONNECTS,
+    "controller/__main__.py:_control:leave await KubeClient.connect": _CONNECTS,
+    "controller/__main__.py:_control:await KubeClient.connect": _CONNECTS,
+    "controller/__main__.py:_control:await run_controller": _CONNECTS,
+    "shared/kube/client.py:KubeClient.connect:await open_connection": _CONNECTS,
+    "shared/kube/credentials.py:open_connection.load_user:await loader.load_and_set": _CREDENTIALS,
+    "shared/kube/credentials.py:open_connection:await config.load_kube_config": _CREDENTIALS,
+    "shared/kube/credentials.py:open_connection:await load": _CREDENTIALS,
+    "shared/obs/health.py:serve_health.metrics:await asyncio.to_thread": "answers a scrape on a socket",
+    "shared/obs/process.py:run_process.main:await work": "signals and the event loop of a real process",
+    "webhook/__main__.py:_serve:async with await KubeClient.connect": _CONNECTS,
+    "webhook/__main__.py:_serve:leave await KubeClient.connect": _CONNECTS,
+    "webhook/__main__.py:_serve:await KubeClient.connect": _CONNECTS,
+    "webhook/__main__.py:_serve:await run_webhook": _CONNECTS,
+    "webhook/__main__.py:_serve_reviews:async with connections.serving": _SOCKET,
+    "webhook/__main__.py:_serve_reviews:leave connections.serving": _SOCKET,
+    "webhook/__main__.py:_serve_reviews:await stop.wait": _SOCKET,
+    "webhook/__main__.py:_serve_reviews:await asyncio.sleep": _SOCKET,
+    "webhook/connections.py:Connections.serving:await runner.setup": _SOCKET,
+    "webhook/connections.py:Connections.serving:await asyncio.get_running_loop().create_server": _SOCKET,
+    "webhook/connections.py:Connections.serving:await runner.cleanup": _SOCKET,
 }
-"""The beginnings of the names of points that no scene can reach, and why not."""
+"""The points that no scene can reach, by their full names, and why not: a new one in the same function needs a scene.
+
+None lies between a decision and its answer.
+"""
 
 LONGEST_ANSWER: Final = 2**20
 """So many bytes of an answer are read while scenes are played."""
@@ -314,6 +336,26 @@ async def never_stored(stage: Stage) -> None:
     await asyncio.sleep(25.0)
 
 
+async def credentials_expire(stage: Stage) -> None:
+    """Between the decision and its record, and before a pod that ended is taken out of the books."""
+    stage.node("n1", 16)
+    await stage.start()
+    ledger = paths.gpu_nodes("n1")
+    for process in ("webhook-a", "controller-a"):
+        stage.disturb(process, once("PATCH", ledger, fails(401, "Unauthorized", "the token has expired")))
+    stage.arm()
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+    stage.report("chat", phase="Succeeded")
+
+
+async def connection_ended_to_make_room(stage: Stage) -> None:
+    stage.node("n1", 16)
+    await stage.start()
+    stage.arm()
+    await stage.create(chat(), "chat", unheard=True)
+    assert await stage.decided(chat(), "chat") is Answer.PLACED
+
+
 async def pods_go(stage: Stage) -> None:
     stage.node("n1", 16)
     await stage.start()
@@ -391,6 +433,8 @@ SCENES: Final[dict[str, Scene]] = {
         dry_run,
         too_late_to_record,
         never_stored,
+        credentials_expire,
+        connection_ended_to_make_room,
         pods_go,
         pod_goes_during_a_conflict,
         gpu_node_goes_under_a_create,

@@ -41,7 +41,7 @@ from tests.fuzz.world import Post
 from tests.unit.admission import gpu_node, store
 from webhook.__main__ import run_webhook
 from webhook.app import Handlers
-from webhook.connections import Connections
+from webhook.connections import Connections, _Connection
 from webhook.serving import ServingCertificate
 
 NAMESPACE: Final = "models"
@@ -88,6 +88,36 @@ class Crash:
     at: CrashAt
 
 
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What serves reviews in a webhook, but for the socket."""
+
+    handlers: Handlers
+    connections: Connections
+
+    async def answer(self, path: str, post: Post, *, connected: bool = True) -> web.StreamResponse:
+        """The answer to a request on a connection of its own, which is not known any more unless it is `connected`."""
+        connection = _Connection(self.connections, cast(web.RequestHandler, object()))
+        if connected:
+            self.connections.joined(connection)
+        route = self.handlers.mutate if path == "/mutate" else self.handlers.validate
+        try:
+            request = _OnConnection(post.body, post.query, protocol=connection.handler)
+            return await self.connections._watch(cast(web.Request, request), route)
+        finally:
+            self.connections.left(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnConnection(Post):
+    """An HTTP request with the connection that it came on."""
+
+    protocol: object = None
+
+    def __setitem__(self, _key: object, _value: object) -> None:
+        """What the connection knows of it is dropped."""
+
+
 @dataclass(eq=False, slots=True)
 class Process:
     """One running program. `crash` is where it dies, if it does; `reached` counts the points that it came to."""
@@ -98,7 +128,7 @@ class Process:
     reached: Counter[tuple[str, Side]] = field(default_factory=Counter)
     dead: asyncio.Event = field(default_factory=asyncio.Event)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    handlers: asyncio.Future[Handlers] = field(default_factory=asyncio.Future)
+    server: asyncio.Future[_Server] = field(default_factory=asyncio.Future)
     _session: InProcessSession | None = None
     _task: asyncio.Task[None] | None = None
     _still: list[asyncio.Future[None]] = field(default_factory=list)
@@ -389,9 +419,9 @@ class Stage:
         settings = replace(settings, common=replace(settings.common, health_port=0))
 
         async def serve(
-            handlers: Handlers, _connections: Connections, _certificate: ServingCertificate, stop: asyncio.Event
+            handlers: Handlers, connections: Connections, _certificate: ServingCertificate, stop: asyncio.Event
         ) -> None:
-            process.handlers.set_result(handlers)
+            process.server.set_result(_Server(handlers, connections))
             await stop.wait()
 
         return lambda client: run_webhook(settings, client, serve, process.stop)
@@ -413,19 +443,23 @@ class Stage:
         validated_via: str | None = None,
         reviewed_again: bool = False,
         refused_later: bool = False,
+        unheard: bool = False,
         dry_run: bool = False,
         bound: bool = True,
     ) -> Answer:
         """Sends a pod through admission once, stores it under `name` and runs it on its node.
 
         `via` is the webhook that is called, or the other one while that is down; `validated_via` is called for the
-        second review and for the final one. `refused_later` means that somebody else refuses it after our webhooks.
+        second review and for the final one. `refused_later` means that somebody else refuses it after our webhooks,
+        `unheard` that the connection of its first review ended before that began.
         One that is not `bound` waits for `bind`.
         """
         raw = with_defaults(pod.raw())
         try:
             for reviewer in [via, validated_via or via][: 1 + reviewed_again]:
-                response = await self._call("/mutate", raw, reviewer, dry_run=dry_run)
+                response = await self._call("/mutate", raw, reviewer, dry_run=dry_run, connected=not unheard)
+                if unheard:
+                    return Answer.FAILED
                 if not response["allowed"]:
                     return _refusal(response)
                 raw = with_defaults(json_patched(raw, orjson.loads(base64.b64decode(response.get("patch") or "W10="))))
@@ -478,19 +512,19 @@ class Stage:
 
     def _serves(self, name: str) -> bool:
         process = self._processes.get(name)
-        return process is not None and process.handlers.done() and not process.dead.is_set()
+        return process is not None and process.server.done() and not process.dead.is_set()
 
-    async def _call(self, path: str, pod: Json, via: str, *, dry_run: bool) -> Json:
+    async def _call(self, path: str, pod: Json, via: str, *, dry_run: bool, connected: bool = True) -> Json:
         """The response of a webhook. Raises `ConnectionError`."""
         order = sorted((name for name in self._processes if name.startswith("webhook")), key=lambda name: name != via)
         serving = next(filter(self._serves, order), None)
         if serving is None:
             raise ConnectionError("no webhook serves")
         process = self._processes[serving]
-        handlers = process.handlers.result()
+        server = process.server.result()
         post = Post(orjson.dumps(a_review(pod, "request", NAMESPACE, dryRun=dry_run)), {"timeout": "10s"})
-        route = handlers.mutate if path == "/mutate" else handlers.validate
-        answered, died = process.spawn(route(cast(web.Request, post))), asyncio.create_task(process.dead.wait())
+        answered = process.spawn(server.answer(path, post, connected=connected))
+        died = asyncio.create_task(process.dead.wait())
         try:
             await asyncio.wait({answered, died}, return_when=asyncio.FIRST_COMPLETED)
             if process.dead.is_set():

@@ -10,6 +10,7 @@ import pytest
 
 from shared.obs.metrics import definitions
 from tests.chart.rendering import Helm, Manifest, Rendered
+from webhook.outcome import Cause
 
 ROOT = Path(__file__).parents[2]
 CRD_KINDS = ("PodMonitor", "PrometheusRule")
@@ -69,6 +70,25 @@ def test_every_alert_leads_to_a_section_of_the_runbook_and_every_section_has_one
     assert {document for document, _, _ in targets} == {"docs/runbook.md"}
     anchors = [anchor for _, _, anchor in targets]
     assert sorted(anchors) == sorted(_anchors("docs/runbook.md") - {"runbook"})
+
+
+def _section(heading: str) -> str:
+    """A section of the runbook."""
+    return (ROOT / "docs" / "runbook.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_runbook_explains_every_reason_of_an_unavailable_answer() -> None:
+    explained = re.findall(r"^- `(\w+)`: ", _section("Unavailable answers"), re.MULTILINE)
+    assert sorted(explained) == sorted(Cause)
+
+
+def test_the_runbook_explains_every_check_of_a_webhook() -> None:
+    source = (ROOT / "webhook" / "__main__.py").read_text()
+    named = re.findall(r'Check\("(\w+)"', source)
+    explained = re.findall(r"^\| `(\w+)` \|", _section("Webhook not ready"), re.MULTILINE)
+    # Besides them each collection is a check, by its own name.
+    assert sorted(explained) == sorted(named)
+    assert "\n| a collection, " in _section("Webhook not ready")
 
 
 def test_every_alert_asks_for_metrics_that_exist(alerts: list[dict[str, Any]]) -> None:

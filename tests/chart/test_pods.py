@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chart.rendering import Helm, Manifest, Rendered
+from webhook.__main__ import _LINGER_S
 
 COMPONENTS = pytest.mark.parametrize("component", ["webhook", "controller"])
 
@@ -88,6 +89,16 @@ def test_replicas_are_spread_softly_and_drained_one_at_a_time(chart: Rendered, c
 @COMPONENTS
 def test_a_pod_has_time_to_finish_its_answers(chart: Rendered, component: str) -> None:
     assert _pod(chart, component)["terminationGracePeriodSeconds"] == 30
+
+
+def test_a_webhook_serves_on_until_it_is_known_to_be_unready_and_ends_within_its_grace(chart: Rendered) -> None:
+    pod = _pod(chart, "webhook")
+    (container,) = pod["containers"]
+    probe = container["readinessProbe"]
+    assert _LINGER_S >= 5
+    assert probe["periodSeconds"] * probe["failureThreshold"] < _LINGER_S
+    # Reviews under way may take as long again once it has stopped listening.
+    assert pod["terminationGracePeriodSeconds"] > 2 * _LINGER_S
 
 
 def test_no_two_workloads_select_each_others_pods(chart: Rendered) -> None:

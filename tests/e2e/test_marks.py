@@ -17,6 +17,7 @@ from tests.e2e.kube import (
     booked,
     ledger,
     pod,
+    refused,
     reservation,
     shares,
     until,
@@ -190,29 +191,63 @@ def test_a_copy_into_a_namespace_that_did_not_opt_in_is_refused(
 
 
 @pytest.mark.parametrize(
-    "edit",
+    ("edit", "subresource"),
     [
-        pytest.param({"labels": {names.RESERVATION: None}}, id="label-removed"),
-        pytest.param({"labels": {names.RESERVATION: FORGED_ID}}, id="label-changed"),
-        pytest.param({"annotations": {names.PLACED: None}}, id="record-removed"),
-        pytest.param({"annotations": {names.PLACED: _record()}}, id="record-changed"),
+        pytest.param({"labels": {names.RESERVATION: None}}, "", id="label-removed"),
+        pytest.param({"labels": {names.RESERVATION: FORGED_ID}}, "", id="label-changed"),
+        pytest.param({"annotations": {names.PLACED: None}}, "", id="record-removed"),
+        pytest.param({"annotations": {names.PLACED: _record()}}, "", id="record-changed"),
+        pytest.param({"labels": {names.RESERVATION: None}}, "/status", id="label-removed-with-the-status"),
     ],
 )
 def test_editing_the_marks_of_a_running_pod_frees_nothing(
-    api: Api, pool: MakePool, namespace: Namespace, edit: Json
+    api: Api, pool: MakePool, namespace: Namespace, edit: Json, subresource: str
 ) -> None:
     here = pool(16)
     namespace.create(pod("chat", {names.VRAM: "10"}, pool=here.name))
     namespace.create(pod("small", {names.VRAM: "4"}, pool=here.name))
     namespace.running("chat")
     wait_balanced(api, here.nodes)
-    namespace.merge("Pod", "chat", {"metadata": edit})
+    edited = api.merge(namespace.path("Pod", "chat") + subresource, {"metadata": edit})
+    for kind, values in edit.items():
+        assert {key: edited["metadata"][kind].get(key) for key in values} == values
     # Once the controller has seen this one go, it has seen the edit before it.
     small = reservation(namespace.get("Pod", "small"))
     namespace.delete("Pod", "small")
     until("the edit is seen", lambda: small not in ledger(api, here.node))
     error = namespace.refusal(pod("next", {names.VRAM: "10"}, pool=here.name))
     assert "has 6 of 16 GB free" in error.message
+
+
+def _resized(pod: Json, gb: str) -> Json:
+    (container,) = pod["spec"]["containers"]
+    amounts = {kind: {**container["resources"][kind], _CARD_0: gb} for kind in ("limits", "requests")}
+    return {"spec": {"containers": [{**container, "resources": amounts}]}}
+
+
+def _debugged(_pod: Json) -> Json:
+    by_hand = {"name": "debug", "image": IMAGE, "resources": {"limits": {_CARD_0: "6"}}}
+    return {"spec": {"ephemeralContainers": [by_hand]}}
+
+
+@pytest.mark.parametrize(
+    ("subresource", "change"),
+    [
+        pytest.param("resize", lambda pod: _resized(pod, "16"), id="resized-to-more"),
+        pytest.param("resize", lambda pod: _resized(pod, "1"), id="resized-to-less"),
+        pytest.param("ephemeralcontainers", _debugged, id="a-debug-container-with-a-share"),
+    ],
+)
+def test_the_api_server_itself_keeps_the_shares_of_a_running_pod_as_they_are(
+    api: Api, pool: MakePool, namespace: Namespace, subresource: str, change: Callable[[Json], Json]
+) -> None:
+    here = pool(16)
+    namespace.create(pod("chat", {names.VRAM: "10"}, pool=here.name))
+    (running,) = namespace.running("chat")
+    path = f"{namespace.path('Pod', 'chat')}/{subresource}"
+    assert refused(lambda: api.merge(path, change(running))).status == 422
+    assert shares(namespace.get("Pod", "chat")) == {0: 10}
+    wait_balanced(api, here.nodes)
 
 
 def test_the_id_of_another_pod_on_a_running_pod_frees_nothing(api: Api, pool: MakePool, namespace: Namespace) -> None:

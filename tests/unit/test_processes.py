@@ -92,12 +92,12 @@ def bundle(served: Served) -> bytes:
 
 
 async def test_a_pod_is_placed_recorded_and_released_by_both_together(served: Served, tmp_path: Path) -> None:
-    stop_webhook, stop_controller = asyncio.Event(), asyncio.Event()
+    stop_controller = asyncio.Event()
     webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
     controller = ControllerSettings(common(served, tmp_path), "controller-0", extra_sans=(HOST,))
     async with (
         aiohttp.ClientSession() as session,
-        running(webhook_process._serve(webhook, stop_webhook)) as serving_reviews,
+        running(webhook_process._serve(webhook, asyncio.Event())),
         running(controller_process._control(controller, stop_controller)) as controlling,
     ):
         await until_health(session, controller.common, 200)
@@ -120,18 +120,44 @@ async def test_a_pod_is_placed_recorded_and_released_by_both_together(served: Se
         await served.client.delete(paths.pods("models", "pod"))
         await eventually(lambda: reservations(served.server.objects, "t4") == {})
 
-        stop_webhook.set()
-        await until_health(session, webhook.common, 503, "shutting down")
-        async with session.post(f"{url}/mutate", data=orjson.dumps(review(a_pod())), **options) as answer:
-            assert answer.status == 200
-            assert answer.headers["Connection"] == "close"
-        assert not serving_reviews.done()
-
         stop_controller.set()
         await controlling
         lease = stored(served.server.objects, paths.leases(SYSTEM, "placement-operator-controller"))
         assert lease is not None
         assert not lease["spec"].get("holderIdentity")
+
+
+async def test_a_webhook_that_is_told_to_end_is_unready_and_answers_until_its_pause_is_over(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, pause_is_over, sleep = asyncio.Event(), asyncio.Event(), asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        await (pause_is_over.wait() if seconds == webhook_process._LINGER_S else sleep(seconds))
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    controller = ControllerSettings(common(served, tmp_path), "controller-0", extra_sans=(HOST,))
+    async with (
+        aiohttp.ClientSession() as session,
+        running(webhook_process._serve(webhook, stop)) as serving_reviews,
+        running(controller_process._control(controller, asyncio.Event())),
+    ):
+        await until_health(session, webhook.common, 200)
+        await eventually(lambda: bundle(served) != b"")
+        trusting = ssl.create_default_context(cadata=bundle(served).decode())
+        stop.set()
+        await until_health(session, webhook.common, 503, "shutting down")
+        url, body = f"https://{HOST}:{webhook.listen_port}/mutate", orjson.dumps(review(a_pod()))
+        options: dict[str, Any] = {"ssl": trusting, "headers": {"Content-Type": "application/json"}}
+        for _ in range(3):
+            async with session.post(url, data=body, **options) as answer:
+                assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        assert not serving_reviews.done()
+        pause_is_over.set()
+        await serving_reviews
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await session.post(url, data=body, **options)
 
 
 async def scraped(session: aiohttp.ClientSession, settings: CommonSettings) -> str:

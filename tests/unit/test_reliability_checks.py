@@ -1,4 +1,7 @@
-"""The table of 40 checks in docs/reliability.md: complete, and each test that it names is there."""
+"""The table of 40 checks in docs/reliability.md: complete, and each test that it names is there.
+
+That a test of that name watches all that its row says is for whoever reads both: nothing here can tell.
+"""
 
 from __future__ import annotations
 
