@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from hack.devcluster.api import Api, ApiError
+from hack.devcluster.api import Api, ApiError, Json
+from tests.chaos.every_ledger import EveryLedger
 from tests.chaos.standstill import standstills, told_twice
-from tests.e2e.invariants import Kind, findings
+from tests.e2e.invariants import Kind, findings, over_budget
 from tests.e2e.trouble import CONVERGED_S, repeatedly
 
 _LOOK_S = 0.25
+_FOLLOW_S = 0.05
 
 
 @dataclass(slots=True)
@@ -22,6 +24,8 @@ class Checker:
     api: Api
     nodes: Callable[[], Collection[str]]
     looks: int = 0
+    ledgers: int = 0
+    """Versions of ledgers that were judged: every one that was written while somebody looked."""
     over_commit: set[str] = field(default_factory=set)
     unrecorded: set[str] = field(default_factory=set)
     """Pods that were seen without a reservation: a create that was stored after its entry was given up has none for a
@@ -29,9 +33,16 @@ class Checker:
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        """Looks again and again while the context lasts."""
-        with repeatedly(self._look, _LOOK_S):
+        """Looks again and again while the context lasts, and at every version of a ledger."""
+        watch = EveryLedger(self.api, self._judge)
+
+        def follow() -> None:
+            with contextlib.suppress(ApiError, OSError):
+                watch.follow()
+
+        with repeatedly(self._look, _LOOK_S), repeatedly(follow, _FOLLOW_S):
             yield
+        self.ledgers += watch.judged
 
     def wrong(self) -> list[str]:
         """Everything that is not as it should be at this moment."""
@@ -55,6 +66,10 @@ class Checker:
     def repeated_events(self) -> list[str]:
         """What the operator told more than once in the whole cluster."""
         return told_twice(self.api.get("/api/v1/events")["items"])
+
+    def _judge(self, gpu_node: Json) -> None:
+        if gpu_node["metadata"]["name"] in self.nodes():
+            self.over_commit |= set(map(str, over_budget(gpu_node)))
 
     def _look(self) -> None:
         with contextlib.suppress(ApiError, OSError):  # the API server may be what is in trouble

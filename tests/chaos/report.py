@@ -22,6 +22,8 @@ class Row:
     faults: Counter[str]
     created: Counter[str]
     looks: int
+    ledgers: int
+    """How many versions of ledgers were judged."""
     over_commit: frozenset[str]
     leaked_gb: int
     converged_s: float
@@ -39,6 +41,8 @@ class Row:
             found.append(f"not right again after {self.converged_s:.0f} s")
         if not self.looks:
             found.append("nobody has looked")
+        if not self.ledgers:
+            found.append("no version of a ledger was judged")
         return [*found, *self.wrong]
 
     def __str__(self) -> str:
@@ -49,7 +53,8 @@ class Row:
         came = ", ".join(f"{number} {outcome}" for outcome, number in self.created.most_common())
         more = [f"{name} {value}" for name, value in self.figures.items()]
         passing = [f"{len(self.unrecorded)} pods unrecorded for a moment"] if self.unrecorded else []
-        return "; ".join(filter(None, [came, *more, *passing, "FAILED" if self.failures else ""]))
+        seen = f"{self.looks} looks, {self.ledgers} versions of ledgers judged"
+        return "; ".join(filter(None, [came, *more, *passing, seen, "FAILED" if self.failures else ""]))
 
 
 def keep(row: Row, seed: int, injected: list[Injected], folder: Path = FOLDER) -> Path:

@@ -66,6 +66,7 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
             schedule.count(),
             scene.created,
             checker.looks,
+            checker.ledgers,
             frozenset(checker.over_commit),
             checker.leaked_gb(),
             converged_s,

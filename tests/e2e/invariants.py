@@ -107,7 +107,7 @@ def compare(
         node = raw["metadata"]["name"]
         status = ledgers.get(node, {})
         here = _on(node, later.values())
-        preempting = {each for each, entry in _entries(status).items() if entry and entry.mark == "preempting"}
+        preempting = _preempting(status)
         # An unbound pod that came after its ledger was read may be one that waits for victims.
         counted = [each for each in here if each.bound or (each in lasting and each.reservation not in preempting)]
         found += _over_capacity(node, counted, raw["status"]["capacity"])
@@ -115,6 +115,13 @@ def compare(
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()), now)
     return found
+
+
+def over_budget(gpu_node: Json) -> list[Finding]:
+    """Where one version of a ledger promises more than the budgets beside it: what it may not at any moment."""
+    status = gpu_node.get("status") or {}
+    found = _over_budget(gpu_node["metadata"]["name"], status, _preempting(status))
+    return [each for each in found if each.kind is Kind.OVER_COMMIT]
 
 
 def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tuple[Counter[int], Counter[int]]:
@@ -148,6 +155,11 @@ def _over_budget(node: str, status: Mapping[str, Any], preempting: Collection[st
     if said != booked.total():
         what = f"the summary says {said} GB, the entries add up to {booked.total()}"
         yield Finding(Kind.DISAGREES, node, None, what)
+
+
+def _preempting(status: Mapping[str, Any]) -> set[str]:
+    """The ids of the entries whose pods wait for others to leave."""
+    return {each for each, entry in _entries(status).items() if entry and entry.mark == "preempting"}
 
 
 def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) -> Iterator[Finding]:

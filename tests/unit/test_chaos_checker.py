@@ -142,7 +142,7 @@ def test_other_events_are_not_called_repeated() -> None:
 
 
 def _row(**figures: Any) -> Row:
-    sound = {"looks": 9, "over_commit": frozenset(), "leaked_gb": 0, "converged_s": 3.0}
+    sound = {"looks": 9, "ledgers": 9, "over_commit": frozenset(), "leaked_gb": 0, "converged_s": 3.0}
     return Row("any", Counter(), Counter(), **{**sound, **figures})
 
 
@@ -157,6 +157,7 @@ def test_a_sound_row_passes() -> None:
         pytest.param({"leaked_gb": 1}, id="leak"),
         pytest.param({"converged_s": 60.0}, id="too-late"),
         pytest.param({"looks": 0}, id="nobody-looked"),
+        pytest.param({"ledgers": 0}, id="no-ledger-was-judged"),
         pytest.param({"wrong": ("AssertionError: so",)}, id="the-scenario-says-so"),
     ],
 )

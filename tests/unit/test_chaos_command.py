@@ -18,7 +18,7 @@ def test_the_short_run_is_a_part_of_the_long_one_and_shorter() -> None:
 
 
 def test_a_failed_scenario_says_how_to_see_it_again_and_what_was_injected(tmp_path: Path) -> None:
-    row = Row("partition", Counter(partition=1), Counter(admitted=3), 9, frozenset(), 4, 3.0)
+    row = Row("partition", Counter(partition=1), Counter(admitted=3), 9, 9, frozenset(), 4, 3.0)
     schedule = Schedule()
     schedule.add("webhook-1", "partition", "answers only")
     path = keep(row, 7, schedule.injected, tmp_path)
