@@ -49,14 +49,15 @@ class Checker:
         nodes = self.nodes()
         return [*map(str, findings(self.api, nodes)), *map(str, standstills(self.api, nodes))]
 
-    def converge(self, within_s: float = CONVERGED_S) -> tuple[float, list[str]]:
-        """Waits until nothing is wrong; in how many seconds, and what still was wrong after `within_s`."""
-        began = time.monotonic()
+    def converge(self, faults_ended: float) -> tuple[float, list[str]]:
+        """Waits until nothing is wrong; how many seconds after `faults_ended` (as `time.monotonic` says), and what
+        still was wrong after `CONVERGED_S`.
+        """
         while wrong := self.wrong():
-            if time.monotonic() - began > within_s:
-                return time.monotonic() - began, wrong
+            if time.monotonic() - faults_ended > CONVERGED_S:
+                return time.monotonic() - faults_ended, wrong
             time.sleep(_LOOK_S)
-        return time.monotonic() - began, []
+        return time.monotonic() - faults_ended, []
 
     def leaked_gb(self) -> int:
         """GB that are reserved for nobody."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.rules import Injected
+from tests.e2e.creates import Outcome
 from tests.e2e.trouble import CONVERGED_S
 
 FOLDER = Path("build/chaos")
@@ -28,6 +29,8 @@ class Row:
     leaked_gb: int
     converged_s: float
     wrong: tuple[str, ...] = ()
+    least_admitted: int = 0
+    answers_all: bool = False
     unrecorded: frozenset[str] = frozenset()
     figures: dict[str, str] = field(default_factory=dict)
 
@@ -43,6 +46,11 @@ class Row:
             found.append("nobody has looked")
         if not self.ledgers:
             found.append("no version of a ledger was judged")
+        if (admitted := self.created[Outcome.ADMITTED]) < self.least_admitted:
+            found.append(f"{admitted} creates were admitted, of {self.least_admitted} at least")
+        unanswered = self.created[Outcome.FAILED] + self.created[Outcome.UNAVAILABLE]
+        if self.answers_all and unanswered:
+            found.append(f"{unanswered} creates failed or were unavailable")
         return [*found, *self.wrong]
 
     def __str__(self) -> str:
@@ -66,11 +74,10 @@ def keep(row: Row, seed: int, injected: list[Injected], folder: Path = FOLDER) -
     return path
 
 
-def explain(row: Row, seed: int, path: Path) -> str:
-    """What a person needs to see it again."""
+def explain(row: Row, again: str, path: Path) -> str:
+    """What a person needs to see it again: with the arguments `again`."""
     failures = row.failures
     shown = [f"  {each}" for each in failures[:_SHOWN]]
     left = [f"  and {len(failures) - _SHOWN} more"] if len(failures) > _SHOWN else []
-    what = "soak" if row.scenario == "soak" else f"--scenario {row.scenario}"
-    again = f"  again: python -m tests.chaos {what} --seed {seed}    faults and times: {path}"
-    return "\n".join([f"FAILED {row.scenario}:", *shown, *left, again])
+    how = f"  again: python -m tests.chaos {again}    faults and times: {path}"
+    return "\n".join([f"FAILED {row.scenario}:", *shown, *left, how])

@@ -59,8 +59,9 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
                 scenario.play(scene)
             except _TROUBLE as trouble:
                 wrong.append(f"{type(trouble).__name__}: {trouble}")
+            faults_ended = time.monotonic()
             scene.calm()
-            converged_s, left = checker.converge()
+            converged_s, left = checker.converge(faults_ended)
         row = Row(
             scenario.name,
             schedule.count(),
@@ -71,6 +72,8 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
             checker.leaked_gb(),
             converged_s,
             (*wrong, *left, *checker.repeated_events()),
+            scenario.least_admitted,
+            scenario.answers_all,
             frozenset(checker.unrecorded),
             scene.figures,
         )

@@ -52,7 +52,7 @@ _WARMING_MIB = 16.0
 
 def soak(seconds: float) -> Scenario:
     """The scenario that lasts so long."""
-    return Scenario("soak", _soak, seconds)
+    return Scenario("soak", _soak, seconds, least_admitted=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from hack.devcluster.api import Json
 from shared.api import names
 from tests.chaos.report import Row
 from tests.chaos.standstill import standing, told_twice, unbound
+from tests.e2e.creates import Outcome
 from tests.unit.test_invariants import a_pod
 
 
@@ -143,7 +144,8 @@ def test_other_events_are_not_called_repeated() -> None:
 
 def _row(**figures: Any) -> Row:
     sound = {"looks": 9, "ledgers": 9, "over_commit": frozenset(), "leaked_gb": 0, "converged_s": 3.0}
-    return Row("any", Counter(), Counter(), **{**sound, **figures})
+    created = Counter({str(outcome): 5 for outcome in Outcome})
+    return Row("any", Counter(), created, **{**sound, "least_admitted": 5, **figures})
 
 
 def test_a_sound_row_passes() -> None:
@@ -158,6 +160,8 @@ def test_a_sound_row_passes() -> None:
         pytest.param({"converged_s": 60.0}, id="too-late"),
         pytest.param({"looks": 0}, id="nobody-looked"),
         pytest.param({"ledgers": 0}, id="no-ledger-was-judged"),
+        pytest.param({"least_admitted": 6}, id="too-little-was-admitted"),
+        pytest.param({"answers_all": True}, id="some-creates-failed"),
         pytest.param({"wrong": ("AssertionError: so",)}, id="the-scenario-says-so"),
     ],
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from tests.chaos.__main__ import again, parser
 from tests.chaos.memory import rss_mib
 from tests.chaos.report import Row, explain, keep
 from tests.chaos.rules import Injected, Schedule
@@ -22,10 +25,23 @@ def test_a_failed_scenario_says_how_to_see_it_again_and_what_was_injected(tmp_pa
     schedule = Schedule()
     schedule.add("webhook-1", "partition", "answers only")
     path = keep(row, 7, schedule.injected, tmp_path)
-    assert "--seed 7" in explain(row, 7, path)
-    assert "--scenario partition" in explain(row, 7, path)
+    assert "python -m tests.chaos --scenario partition --seed 7 " in explain(row, "--scenario partition --seed 7", path)
     assert "webhook-1" in path.read_text()
     assert "4 GB are reserved for nobody" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "scenario", "same"),
+    [
+        pytest.param("", "partition", "--scenario partition --seed 7", id="one-of-all"),
+        pytest.param("--short --seed 1", "rollouts", "--scenario rollouts --seed 7 --short", id="short"),
+        pytest.param("--minutes 30", "rollouts", "--scenario rollouts --seed 7", id="a-later-round"),
+        pytest.param("soak", "soak", "soak --minutes 60 --seed 7", id="soak"),
+        pytest.param("soak --minutes 2.5", "soak", "soak --minutes 2.5 --seed 7", id="short-soak"),
+    ],
+)
+def test_what_is_to_be_played_again_lasts_as_long(given: str, scenario: str, same: str) -> None:
+    assert again(parser().parse_args(given.split()), scenario, 7) == same
 
 
 def test_faults_are_counted_by_kind() -> None:

@@ -215,4 +215,4 @@ def _held_gb(scene: Scene, here: Pool) -> int:
     return Holding(scene.api, here.nodes, "").total_gb()
 
 
-LOST_CREATES = Scenario("lost-creates", _lost, 60.0, short_s=None)
+LOST_CREATES = Scenario("lost-creates", _lost, 60.0, short_s=None, least_admitted=5)
