@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 
 from hack.devcluster.api import Api, ApiError, Json
 from tests.chaos.every_ledger import EveryLedger
-from tests.chaos.standstill import standstills, told_twice
+from tests.chaos.reported import misreported
+from tests.chaos.rules import Schedule
+from tests.chaos.standstill import standstills
+from tests.chaos.told import faults_of_controllers, told_too_often, told_twice
 from tests.e2e.invariants import Kind, findings, over_budget
 from tests.e2e.trouble import CONVERGED_S, repeatedly
 
@@ -47,7 +50,8 @@ class Checker:
     def wrong(self) -> list[str]:
         """Everything that is not as it should be at this moment."""
         nodes = self.nodes()
-        return [*map(str, findings(self.api, nodes)), *map(str, standstills(self.api, nodes))]
+        found = [*findings(self.api, nodes), *standstills(self.api, nodes), *misreported(self.api)]
+        return list(map(str, found))
 
     def converge(self, faults_ended: float) -> tuple[float, list[str]]:
         """Waits until nothing is wrong; how many seconds after `faults_ended` (as `time.monotonic` says), and what
@@ -64,9 +68,12 @@ class Checker:
         lost = (Kind.LEAKED, Kind.KEPT)
         return sum(finding.gb for finding in findings(self.api, self.nodes()) if finding.kind in lost)
 
-    def repeated_events(self) -> list[str]:
-        """What the operator told more than once in the whole cluster."""
-        return told_twice(self.api.get("/api/v1/events")["items"])
+    def repeated_events(self, schedule: Schedule) -> list[str]:
+        """What the operator told more often than it should in the whole cluster, given the faults so far."""
+        events = self.api.get("/api/v1/events")["items"]
+        began = time.time() - (time.monotonic() - schedule.began)
+        faults = faults_of_controllers(schedule.injected, began)
+        return [*told_twice(events), *told_too_often(events, began, faults)]
 
     def _judge(self, gpu_node: Json) -> None:
         if gpu_node["metadata"]["name"] in self.nodes():

@@ -71,7 +71,7 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
             frozenset(checker.over_commit),
             checker.leaked_gb(),
             converged_s,
-            (*wrong, *left, *checker.repeated_events()),
+            (*wrong, *left, *checker.repeated_events(schedule)),
             scenario.least_admitted,
             scenario.answers_all,
             frozenset(checker.unrecorded),

@@ -35,6 +35,8 @@ _DOWN_S = 1.0
 _AWAY_S = 18.0
 """So long a leader is away at most: another one waits for a lease of 12 s, and for its next try."""
 _SAMPLE_S = 5.0
+_NODES = 6
+"""With room for what is deleted while nobody leads, and then some is refused: nobody gives it back at that time."""
 _MOST_PODS = 6
 _BACKLOG_S = 5.0
 """What a caller could not do in time it makes up for, but for no longer than this."""
@@ -89,7 +91,7 @@ def grown(memory: Memory, spared: Collection[str], seconds: float) -> Iterator[s
 
 
 def _soak(scene: Scene) -> None:
-    here, namespace = scene.pool(26, 26, 26, nodes=4), scene.make_namespace()
+    here, namespace = scene.pool(26, 26, 26, nodes=_NODES), scene.make_namespace()
     memory, created, deleted = Memory(), list[Created](), Counter[int]()
     victims = [*scene.operator.webhooks[1:], *scene.operator.controllers[1:]]
     spared = [each.name for each in (scene.operator.webhooks[0], scene.operator.controllers[0])]

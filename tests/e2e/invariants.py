@@ -130,6 +130,11 @@ def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tup
     return reserved, _total(holder.shares for holder in _on(node, _holders(pods).values()))
 
 
+def is_placed(pod: Json) -> bool:
+    """Whether a pod holds shares of cards on a node, or is about to: one that has ended does not."""
+    return _holder(pod) is not None
+
+
 def entries_of(status: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Namespace with owner, and GB, of each entry of a ledger that can be read."""
     return [(entry.claim, sum(entry.shares.values())) for entry in _entries(status).values() if entry is not None]
