@@ -122,7 +122,7 @@ def _soak(scene: Scene) -> None:
         quarters = " -> ".join(f"{mib:.0f}" for mib in memory.quarters(process.name))
         lives = len(memory.lives.get(process.name, ()))
         scene.figures[f"RSS of {process.name}"] = (
-            f"{quarters} MiB in {lives} lives, {memory.slope(process.name):+.1f} MiB/h after the first quarter"
+            f"{quarters} MiB (lives: {lives}, {memory.slope(process.name):+.1f} MiB/h after the first quarter)"
         )
     wrong = [*done.short_of(), *grown(memory, spared, done.seconds)]
     assert not wrong, "; ".join(wrong)
