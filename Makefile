@@ -95,7 +95,7 @@ chaos-short: binaries
 	@$(BIN)/python -m tests.chaos --short --seed 1 $(CHAOS_ARGS)
 
 .PHONY: soak
-soak: binaries ## An hour of creates and deletes with a kill every 20 seconds: make soak [SOAK_ARGS="--minutes 5"]
+soak: binaries ## An hour of creates and deletes with a blow every 20 seconds: make soak [SOAK_ARGS="--minutes 5"]
 	@$(BIN)/python -m tests.chaos soak $(SOAK_ARGS)
 
 .PHONY: lint

@@ -41,8 +41,9 @@ log = get_logger(__name__)
 _WORKERS: Final = 8
 _TROUBLED_PERIOD_S: Final = 30.0
 _PERIOD_S: Final = 600.0
-"""How often a workload is looked at unasked: nothing tells of an owner that was scaled. With an error it matters soon;
-of ten thousand others each look is a live read.
+"""How often a workload is looked at unasked: nothing tells of an owner that was scaled. With an error, or while a pod
+is missing, it matters soon: a Job says that it is done a moment after its last pod. Of ten thousand others each look is
+a live read.
 """
 _SETTLE_S: Final = 0.2
 """Pods of one workload come and go in bursts, which one write then reports."""
@@ -233,7 +234,8 @@ class Placements:
         status["history"] = history
         for key in refusals.keys() - standing.keys():
             status.setdefault("refusals", {})[key] = None
-        self._queue.add_after(workload, _TROUBLED_PERIOD_S if standing or trouble else jittered(_PERIOD_S, 0.5, 1.5))
+        troubled = standing or trouble or status["phase"] == "Pending"
+        self._queue.add_after(workload, _TROUBLED_PERIOD_S if troubled else jittered(_PERIOD_S, 0.5, 1.5))
         try:
             if _differs(old, status):
                 await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)

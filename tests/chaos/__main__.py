@@ -19,7 +19,7 @@ _SOAK_MINUTES = 60
 
 def main(arguments: list[str] | None = None) -> int:
     """The exit code: 0 if every scenario ended well, 1 if one did not."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
     began = time.monotonic()
     failed = []
@@ -32,10 +32,17 @@ def main(arguments: list[str] | None = None) -> int:
             _say(str(row))
             if row.failures:
                 failed.append(scenario.name)
-                _say(explain(row, seed + turn, path))
+                _say(explain(row, again(options, scenario.name, seed + turn), path))
     minutes = (time.monotonic() - began) / 60
     _say(f"{minutes:.1f} minutes, seed {seed}: " + (f"FAILED: {', '.join(failed)}" if failed else "nothing was lost"))
     return 1 if failed else 0
+
+
+def again(options: argparse.Namespace, scenario: str, seed: int) -> str:
+    """The arguments that play one scenario as these options did. A further round is the first one of its own seed."""
+    if options.mode == "soak":
+        return f"soak --minutes {options.minutes or _SOAK_MINUTES:g} --seed {seed}"
+    return f"--scenario {scenario} --seed {seed}" + (" --short" if options.short else "")
 
 
 def _program(options: argparse.Namespace, began: float) -> Iterator[tuple[Scenario, float, int]]:
@@ -56,14 +63,15 @@ def _program(options: argparse.Namespace, began: float) -> Iterator[tuple[Scenar
             return
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("mode", nargs="?", choices=("soak",), help="one long run instead, of 60 minutes if not told")
-    parser.add_argument("--seed", type=int, help="what decides every fault (default: another one each time)")
-    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one; may be repeated")
-    parser.add_argument("--minutes", type=float, default=0.0, help="go on with further rounds for so long")
-    parser.add_argument("--short", action="store_true", help="the part of about three minutes")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    command = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    command.add_argument("mode", nargs="?", choices=("soak",), help="one long run instead, of 60 minutes if not told")
+    command.add_argument("--seed", type=int, help="what decides every fault (default: another one each time)")
+    command.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one; may be repeated")
+    command.add_argument("--minutes", type=float, default=0.0, help="go on with further rounds for so long")
+    command.add_argument("--short", action="store_true", help="the part of about three minutes")
+    return command
 
 
 def _say(line: str) -> None:

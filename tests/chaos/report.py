@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.rules import Injected
+from tests.e2e.creates import Outcome
 from tests.e2e.trouble import CONVERGED_S
 
 FOLDER = Path("build/chaos")
@@ -22,10 +23,14 @@ class Row:
     faults: Counter[str]
     created: Counter[str]
     looks: int
+    ledgers: int
+    """How many versions of ledgers were judged."""
     over_commit: frozenset[str]
     leaked_gb: int
     converged_s: float
     wrong: tuple[str, ...] = ()
+    least_admitted: int = 0
+    answers_all: bool = False
     unrecorded: frozenset[str] = frozenset()
     figures: dict[str, str] = field(default_factory=dict)
 
@@ -39,6 +44,13 @@ class Row:
             found.append(f"not right again after {self.converged_s:.0f} s")
         if not self.looks:
             found.append("nobody has looked")
+        if not self.ledgers:
+            found.append("no version of a ledger was judged")
+        if (admitted := self.created[Outcome.ADMITTED]) < self.least_admitted:
+            found.append(f"{admitted} creates were admitted, of {self.least_admitted} at least")
+        unanswered = self.created[Outcome.FAILED] + self.created[Outcome.UNAVAILABLE]
+        if self.answers_all and unanswered:
+            found.append(f"{unanswered} creates failed or were unavailable")
         return [*found, *self.wrong]
 
     def __str__(self) -> str:
@@ -49,7 +61,8 @@ class Row:
         came = ", ".join(f"{number} {outcome}" for outcome, number in self.created.most_common())
         more = [f"{name} {value}" for name, value in self.figures.items()]
         passing = [f"{len(self.unrecorded)} pods unrecorded for a moment"] if self.unrecorded else []
-        return "; ".join(filter(None, [came, *more, *passing, "FAILED" if self.failures else ""]))
+        seen = f"{self.looks} looks, {self.ledgers} versions of ledgers judged"
+        return "; ".join(filter(None, [came, *more, *passing, seen, "FAILED" if self.failures else ""]))
 
 
 def keep(row: Row, seed: int, injected: list[Injected], folder: Path = FOLDER) -> Path:
@@ -61,11 +74,10 @@ def keep(row: Row, seed: int, injected: list[Injected], folder: Path = FOLDER) -
     return path
 
 
-def explain(row: Row, seed: int, path: Path) -> str:
-    """What a person needs to see it again."""
+def explain(row: Row, again: str, path: Path) -> str:
+    """What a person needs to see it again: with the arguments `again`."""
     failures = row.failures
     shown = [f"  {each}" for each in failures[:_SHOWN]]
     left = [f"  and {len(failures) - _SHOWN} more"] if len(failures) > _SHOWN else []
-    what = "soak" if row.scenario == "soak" else f"--scenario {row.scenario}"
-    again = f"  again: python -m tests.chaos {what} --seed {seed}    faults and times: {path}"
-    return "\n".join([f"FAILED {row.scenario}:", *shown, *left, again])
+    how = f"  again: python -m tests.chaos {again}    faults and times: {path}"
+    return "\n".join([f"FAILED {row.scenario}:", *shown, *left, how])

@@ -59,17 +59,21 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
                 scenario.play(scene)
             except _TROUBLE as trouble:
                 wrong.append(f"{type(trouble).__name__}: {trouble}")
+            faults_ended = time.monotonic()
             scene.calm()
-            converged_s, left = checker.converge()
+            converged_s, left = checker.converge(faults_ended)
         row = Row(
             scenario.name,
             schedule.count(),
             scene.created,
             checker.looks,
+            checker.ledgers,
             frozenset(checker.over_commit),
             checker.leaked_gb(),
             converged_s,
-            (*wrong, *left, *checker.repeated_events()),
+            (*wrong, *left, *checker.repeated_events(schedule)),
+            scenario.least_admitted,
+            scenario.answers_all,
             frozenset(checker.unrecorded),
             scene.figures,
         )

@@ -121,8 +121,8 @@ class Scene:
 
     def leader(self) -> Process:
         """The controller that leads, once one does."""
-        until("a controller leads", self.leads)
-        return next(each for each in self.operator.controllers if identity(each) == self.leads())
+        leads = until("a controller leads", self.leads)
+        return next(each for each in self.operator.controllers if identity(each) == leads)
 
     def priority_class(self, name: str, value: int) -> str:
         """The name of a PriorityClass, which is made where it is missing and stays."""

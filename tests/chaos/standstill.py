@@ -1,4 +1,4 @@
-"""Owners that lack pods for which there is room, pods that are never bound, and events told twice: read from raw JSON.
+"""Owners that lack pods for which there is room, and pods that are never bound: read from raw JSON.
 
 As the rest of the checker it shares no code with the product. It reads pods that ask by annotation and select their
 nodes by label, as the scenarios' do.
@@ -6,7 +6,7 @@ nodes by label, as the scenarios' do.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,21 +82,6 @@ def unbound(pods: Iterable[Json], nodes: Collection[str]) -> Iterator[Standstill
         if waits and node in nodes:
             who = f"{metadata['namespace']}/{metadata['name']}"
             yield Standstill(who, metadata["uid"], node, f"it is placed on {node} and not bound to it")
-
-
-def told_twice(events: Iterable[Json]) -> list[str]:
-    """What the operator told in more than one Event object: the same of the same object in the same words."""
-    told = Counter(
-        (_about(event), event["reason"], event["message"])
-        for event in events
-        if (event.get("source") or {}).get("component") == names.PRODUCT
-    )
-    return [f"{count} events {reason} on {about}: {text}" for (about, reason, text), count in told.items() if count > 1]
-
-
-def _about(event: Json) -> str:
-    about = event["involvedObject"]
-    return f"{about['kind']} {about.get('namespace', '')}/{about['name']} ({about.get('uid', '')})"
 
 
 def _free(ledgers: Mapping[str, Mapping[str, Any]], pods: Iterable[Json], node: str) -> dict[int, int]:

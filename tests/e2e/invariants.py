@@ -107,7 +107,7 @@ def compare(
         node = raw["metadata"]["name"]
         status = ledgers.get(node, {})
         here = _on(node, later.values())
-        preempting = {each for each, entry in _entries(status).items() if entry and entry.mark == "preempting"}
+        preempting = _preempting(status)
         # An unbound pod that came after its ledger was read may be one that waits for victims.
         counted = [each for each in here if each.bound or (each in lasting and each.reservation not in preempting)]
         found += _over_capacity(node, counted, raw["status"]["capacity"])
@@ -117,10 +117,22 @@ def compare(
     return found
 
 
+def over_budget(gpu_node: Json) -> list[Finding]:
+    """Where one version of a ledger promises more than the budgets beside it: what it may not at any moment."""
+    status = gpu_node.get("status") or {}
+    found = _over_budget(gpu_node["metadata"]["name"], status, _preempting(status))
+    return [each for each in found if each.kind is Kind.OVER_COMMIT]
+
+
 def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tuple[Counter[int], Counter[int]]:
     """GB by card of one node: what its ledger has reserved, and what the pods on it or pinned to it hold."""
     reserved = _total(entry.shares for entry in _entries(status).values() if entry is not None)
     return reserved, _total(holder.shares for holder in _on(node, _holders(pods).values()))
+
+
+def is_placed(pod: Json) -> bool:
+    """Whether a pod holds shares of cards on a node, or is about to: one that has ended does not."""
+    return _holder(pod) is not None
 
 
 def entries_of(status: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -148,6 +160,11 @@ def _over_budget(node: str, status: Mapping[str, Any], preempting: Collection[st
     if said != booked.total():
         what = f"the summary says {said} GB, the entries add up to {booked.total()}"
         yield Finding(Kind.DISAGREES, node, None, what)
+
+
+def _preempting(status: Mapping[str, Any]) -> set[str]:
+    """The ids of the entries whose pods wait for others to leave."""
+    return {each for each, entry in _entries(status).items() if entry and entry.mark == "preempting"}
 
 
 def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder]) -> Iterator[Finding]:

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Mapping
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from hack.devcluster.health import HOST
 from hack.devcluster.operator import Operator
 from hack.devcluster.processes import Process
 from shared.api import names
 from tests.e2e.conftest import MakePool
 from tests.e2e.kube import Namespace, deployment, pod, until
 from tests.e2e.reviews import NOWHERE, WebhookPort
+from tests.e2e.scrape import read, samples
 
 pytestmark = pytest.mark.e2e
 
 REVIEWS = "placement_reviews_total"
-
-
-def read(process: Process, path: str) -> str:
-    assert process.env is not None
-    with urllib.request.urlopen(f"http://{HOST}:{process.env['PLACEMENT_HEALTH_PORT']}{path}", timeout=10) as answer:
-        text: str = answer.read().decode()
-        return text
-
-
-def samples(process: Process, name: str, **labels: str) -> float:
-    """The sum of the samples called `name` that have these labels."""
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(read(process, "/metrics"))
-        for sample in family.samples
-        if sample.name == name and labels.items() <= sample.labels.items()
-    )
 
 
 def cards(controller: Process, node: str) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""The checker finds what is planted: owners that stand still, events told twice, and figures that may not pass."""
+"""The checker finds what is planted: owners that stand still, and figures that may not pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from hack.devcluster.api import Json
 from shared.api import names
 from tests.chaos.report import Row
-from tests.chaos.standstill import standing, told_twice, unbound
+from tests.chaos.standstill import standing, unbound
+from tests.e2e.creates import Outcome
 from tests.unit.test_invariants import a_pod
 
 
@@ -127,23 +128,10 @@ def test_a_pod_that_waits_for_nobody_of_ours_does_not_stand_still(pod: Json) -> 
     assert list(unbound([pod], ["t4"])) == []
 
 
-def an_event(message: str = "no room", *, about: str = "chat", uid: str = "1", source: str = names.PRODUCT) -> Json:
-    involved = {"kind": "Deployment", "namespace": "models", "name": about, "uid": uid}
-    return {"involvedObject": involved, "reason": "NoFit", "message": message, "source": {"component": source}}
-
-
-def test_an_event_told_in_two_objects_is_found() -> None:
-    assert told_twice([an_event(), an_event()]) == ["2 events NoFit on Deployment models/chat (1): no room"]
-
-
-def test_other_events_are_not_called_repeated() -> None:
-    others = [an_event(), an_event("other"), an_event(about="code"), an_event(uid="2")]
-    assert told_twice([*others, an_event("x", source="kubelet"), an_event("x", source="kubelet")]) == []
-
-
 def _row(**figures: Any) -> Row:
-    sound = {"looks": 9, "over_commit": frozenset(), "leaked_gb": 0, "converged_s": 3.0}
-    return Row("any", Counter(), Counter(), **{**sound, **figures})
+    sound = {"looks": 9, "ledgers": 9, "over_commit": frozenset(), "leaked_gb": 0, "converged_s": 3.0}
+    created = Counter({str(outcome): 5 for outcome in Outcome})
+    return Row("any", Counter(), created, **{**sound, "least_admitted": 5, **figures})
 
 
 def test_a_sound_row_passes() -> None:
@@ -157,6 +145,9 @@ def test_a_sound_row_passes() -> None:
         pytest.param({"leaked_gb": 1}, id="leak"),
         pytest.param({"converged_s": 60.0}, id="too-late"),
         pytest.param({"looks": 0}, id="nobody-looked"),
+        pytest.param({"ledgers": 0}, id="no-ledger-was-judged"),
+        pytest.param({"least_admitted": 6}, id="too-little-was-admitted"),
+        pytest.param({"answers_all": True}, id="some-creates-failed"),
         pytest.param({"wrong": ("AssertionError: so",)}, id="the-scenario-says-so"),
     ],
 )

@@ -382,7 +382,9 @@ async def test_an_object_that_somebody_deletes_is_written_again(control: Control
     await becomes(control, top, "Running")
 
 
-async def test_only_what_is_refused_is_looked_at_again_soon(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_workload_without_trouble_is_not_looked_at_again_soon(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.1)
     other = an_owner(control.served, "StatefulSet", "other", replicas=1)
     control.see_pod("other-0", other)
@@ -398,6 +400,22 @@ async def test_only_what_is_refused_is_looked_at_again_soon(control: Control, mo
     )
     await becomes(control, top, "Pending")
     assert not any("statefulsets/other" in each for each in control.served.server.requests[before:])
+
+
+async def test_a_workload_that_lacks_a_pod_is_looked_at_again_soon(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.1)
+    top, replica_set = a_deployment(control)
+    pod = control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    control.cluster.pod_deleted(pod.key)
+    await becomes(control, top, "Pending")
+    await asyncio.sleep(0.5)  # whatever was still to be done for it
+    await control.served.client.merge_patch(
+        "/apis/apps/v1/namespaces/models/deployments/chat", {"spec": {"replicas": 0}}
+    )
+    await becomes(control, top, "Idle")
 
 
 async def test_what_is_remembered_of_told_refusals_ends_with_the_workload(control: Control) -> None:

@@ -47,5 +47,5 @@ def _slow(scene: Scene) -> None:
             time.sleep(0.5)
 
 
-API_ERRORS = Scenario("api-errors", _errors, 30.0, short_s=15.0)
-SLOW_API = Scenario("slow-api", _slow, 25.0)
+API_ERRORS = Scenario("api-errors", _errors, 30.0, short_s=15.0, least_admitted=20)
+SLOW_API = Scenario("slow-api", _slow, 25.0, least_admitted=20)

@@ -24,4 +24,4 @@ def _restarts(scene: Scene) -> None:
                 start_api_server(cluster)
 
 
-API_SERVER_RESTART = Scenario("api-server-restart", _restarts, 30.0)
+API_SERVER_RESTART = Scenario("api-server-restart", _restarts, 30.0, least_admitted=20)

@@ -65,4 +65,4 @@ def _publish(api: Api, name: str, cards: list[Json]) -> None:
     api.apply(f"{path}/status", {**head, "metadata": {"name": name}, "status": status}, manager=AGENT_FIELD_MANAGER)
 
 
-NODE_CHURN = Scenario("node-churn", _churn, 30.0)
+NODE_CHURN = Scenario("node-churn", _churn, 30.0, least_admitted=20, answers_all=True)

@@ -20,4 +20,4 @@ def _partition(scene: Scene) -> None:
             proxy.release()
 
 
-PARTITION = Scenario("partition", _partition, 110.0, short_s=None)
+PARTITION = Scenario("partition", _partition, 110.0, short_s=None, least_admitted=20)

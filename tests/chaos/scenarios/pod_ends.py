@@ -177,4 +177,4 @@ def _pod_ends(scene: Scene) -> None:
     assert not ends.missing, f"never done: {', '.join(sorted(ends.missing))}"
 
 
-POD_ENDS = Scenario("pod-ends", _pod_ends, 25.0)
+POD_ENDS = Scenario("pod-ends", _pod_ends, 25.0, least_admitted=20)

@@ -35,6 +35,7 @@ def _rollouts(scene: Scene) -> None:
     slowest_s = 0.0
     with repeatedly(take, _TRY_S):
         for number, _ in enumerate(scene.lasting()):
+            revive(*scene.operator.processes)
             chosen = chance.sample(list(_MODELS), chance.randint(1, len(_MODELS)))
             victim = scene.leader() if number % 2 else chance.choice(scene.operator.webhooks)
             before = {name: _reservations(namespace, name) for name in chosen}
@@ -46,7 +47,6 @@ def _rollouts(scene: Scene) -> None:
             for name, old in before.items():
                 until(f"{name} runs again", partial(_runs_again, namespace, name, old), within_s=CONVERGED_S)
             slowest_s = max(slowest_s, time.monotonic() - began)
-            revive(*scene.operator.processes)
     scene.created.update({str(outcome): number for outcome, number in outcomes.items()})
     scene.figures["all ran again within"] = f"{slowest_s:.1f} s"
     assert outcomes[Outcome.REFUSED]

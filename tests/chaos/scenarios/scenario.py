@@ -20,4 +20,8 @@ class Scenario:
     play: Callable[[Scene], None]
     seconds: float
     short_s: float | None = None
+    least_admitted: int = 0
+    """Where callers create pods, so many have to be admitted: of what is not there nothing can be lost."""
+    answers_all: bool = False
+    """Each create is admitted or refused: none fails and none is `unavailable`."""
     settings: Mapping[str, str] = field(default_factory=dict)

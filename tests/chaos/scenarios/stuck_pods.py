@@ -27,6 +27,7 @@ def _stuck(scene: Scene) -> None:
 
 
 def _round(scene: Scene, here: Pool, namespace: Namespace, number: int) -> None:
+    revive(*scene.operator.processes)
     chance = scene.chance(f"round {number}")
     models = [f"model-{number}-{each}" for each in range(_MODELS)]
     scheduler = scene.stage.cluster.process("kube-scheduler")
@@ -51,7 +52,6 @@ def _round(scene: Scene, here: Pool, namespace: Namespace, number: int) -> None:
     scene.api.merge(f"{_NODES}/{closed}", {"spec": _OPEN})
     for name in models:
         namespace.delete("Deployment", name)
-    revive(*scene.operator.processes)
 
 
 def _all_of(namespace: Namespace, models: list[str]) -> list[Json]:

@@ -27,4 +27,4 @@ def _network(scene: Scene) -> None:
             time.sleep(0.5)
 
 
-WEBHOOK_NETWORK = Scenario("webhook-network", _network, 30.0)
+WEBHOOK_NETWORK = Scenario("webhook-network", _network, 30.0, least_admitted=20)
