@@ -145,13 +145,14 @@ class Namespace:
 
         return until(f"{kind} {name} is refused with {reason}", read)
 
-    def events(self, kind: str, name: str) -> list[Json]:
-        """The operator's own events about an object."""
+    def events(self, kind: str, name: str, reason: str | None = None) -> list[Json]:
+        """The operator's own events about an object, or those of one reason."""
         return [
             event
             for event in self.listed("Event")
             if (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)
             and event.get("source", {}).get("component") == names.PRODUCT
+            and reason in (None, event["reason"])
         ]
 
 

@@ -156,8 +156,8 @@ def test_a_deployment_is_told_and_is_placed_once_its_template_is_right(api: Api,
     waiting = {condition["type"]: condition["status"] for condition in status["conditions"]}
     assert waiting["Waiting"] == "False"
     assert status["lastErrorMessage"].startswith(f"invalid_request: {_VRAM} is '16GB'")
-    event = until("the Deployment has an event", lambda: tenant.events("Deployment", "chat"))[0]
-    assert (event["type"], event["reason"]) == ("Warning", "NoFit")
+    event = until("the Deployment has an event", lambda: tenant.events("Deployment", "chat", "NoFit"))[0]
+    assert event["type"] == "Warning"
     assert "'16GB'" in event["message"]
 
     right = {"spec": {"template": {"metadata": {"annotations": {names.VRAM: "16"}}}}}

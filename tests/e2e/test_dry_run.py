@@ -60,7 +60,7 @@ def test_of_a_pod_that_does_not_fit_says_the_same_and_reports_nothing(
     namespace.create(deployment("other", {names.VRAM: "10"}, pool=here.name))
     namespace.waiting("other", "insufficient_capacity")
     assert not namespace.placement("Deployment", "holder").get("refusals")
-    assert not [event for event in namespace.events("Deployment", "holder") if event["type"] == "Warning"]
+    assert not namespace.events("Deployment", "holder", "NoFit")
     assert _version(api, here) == before
 
     real = namespace.refusal(too_much)

@@ -56,7 +56,7 @@ def test_a_model_that_runs_out_of_memory_is_explained(
     assert (columns["PHASE"], columns["REASON"]) == ("Placed", "out_of_memory")
 
     def told() -> list[int]:
-        return [event["count"] for event in namespace.events("Deployment", "chat") if event["reason"] == "OOM"]
+        return [event["count"] for event in namespace.events("Deployment", "chat", "OOM")]
 
     until("it is told", lambda: told() == [1])
     _crash(api, namespace, server, _OOM, at="2026-11-30T10:01:00Z")

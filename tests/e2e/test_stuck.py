@@ -48,7 +48,7 @@ def _told(namespace: Namespace, kind: str, name: str, reason: str) -> str:
     """Waits for an event about an object and returns its last message."""
 
     def read() -> list[str]:
-        return [event["message"] for event in namespace.events(kind, name) if event["reason"] == reason]
+        return [event["message"] for event in namespace.events(kind, name, reason)]
 
     return until(f"{kind} {name} is told {reason}", read)[-1]
 
