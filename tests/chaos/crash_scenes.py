@@ -36,7 +36,7 @@ from tests.unit.units import GPU, managed_node
 ELSEWHERE: Final = {
     "webhook/__main__.py:_serve:": "opens the connection that this suite replaces; only a start is lost",
     "webhook/__main__.py:_serve_reviews:": "TLS on a socket; the suite calls the handlers as the server does",
-    "webhook/connections.py:": "as above",
+    "shared/obs/connections.py:": "as above",
     "controller/__main__.py:_control:": "opens the connection that this suite replaces; only a start is lost",
     "shared/kube/credentials.py:": "reads the kubeconfig file, before anything else is done",
     "shared/kube/client.py:KubeClient.connect:": "as above",
