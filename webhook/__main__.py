@@ -21,6 +21,7 @@ from shared.kube.owners import Owners
 from shared.kube.watch_health import watch_checks, watch_families
 from shared.kube.watches import Watches
 from shared.obs import metrics
+from shared.obs.connections import Connections
 from shared.obs.garbage import keep_what_is_there
 from shared.obs.health import Check, serve_health
 from shared.obs.logs import get_logger
@@ -29,7 +30,6 @@ from shared.obs.process import exit_with, run_process
 from shared.obs.recorders import LoopLag, QueueRecorder
 from shared.settings import SettingsError, WebhookSettings, webhook_settings
 from webhook.app import Handlers
-from webhook.connections import Connections
 from webhook.mutate import Mutator
 from webhook.refusals import RefusalReports
 from webhook.serving import ServingCertificate

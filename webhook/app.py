@@ -9,8 +9,9 @@ from typing import Final
 from aiohttp import web
 
 from shared.core.refusal import Invalid
+from shared.obs.connections import ARRIVED
 from shared.obs.logs import Field, get_logger
-from webhook.connections import ARRIVED
+from webhook.bodies import Bodies, Body, NoRoomError
 from webhook.gate import Gate
 from webhook.mutate import Mutator
 from webhook.outcome import OVERLOADED, Admitted, Cause, Outcome, Refused, Unrecorded
@@ -26,6 +27,9 @@ BODY_LIMIT: Final = 8 * 2**20
 
 BODIES_LIMIT: Final = 4 * BODY_LIMIT
 """Bytes of bodies at once. A usual review has 10 KiB; JSON that is made for it grows to 25 times its size in memory."""
+SMALL_BODY: Final = 64 * 2**10
+KEPT_FOR_SMALL: Final = BODY_LIMIT
+"""What large bodies leave of that to small ones: a few large ones keep no usual review out, nor 700 of them."""
 _BODY_S: Final = 5.0
 """How long a body may take to arrive. An API server has it whole before it connects."""
 
@@ -58,12 +62,12 @@ class Handlers:
         self._refusals = refusals
         self.recorder = ReviewRecorder()
         self.closing = False
-        self.bodies = Gate(BODIES_LIMIT)
+        self.bodies = Bodies(BODIES_LIMIT, small=SMALL_BODY, kept=KEPT_FOR_SMALL)
         self.placing = Gate(REVIEWS_LIMIT)
         self.checking = Gate(REVIEWS_LIMIT)
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=BODY_LIMIT)
+        app = web.Application()
         app.router.add_post("/mutate", self.mutate)
         app.router.add_post("/validate", self.validate)
         return app
@@ -95,17 +99,16 @@ class Handlers:
             return self._respond(_bad(415, f"content type {http.content_type!r}: send application/json"))
         if "Content-Encoding" in http.headers:
             return self._respond(_bad(415, "the body is compressed: send it as it is"))
-        # Without a length it may be as long as any. The room is taken until the answer: so long its pod is in memory.
-        length = BODY_LIMIT if http.content_length is None else http.content_length
-        if length > BODY_LIMIT:
+        if (http.content_length or 0) > BODY_LIMIT:
             return self._respond(_too_large())
-        with self.bodies.room(length) as has_room:
-            if not has_room:
-                return self._respond(_bad(503, "too many bytes of requests at once; send it again"))
+        # Its room is taken until the answer: so long its pod is in memory.
+        with self.bodies.body(http.content.set_exception) as body:
             try:
-                request = parse_review(await _read(http, deadline))
+                request = parse_review(await _read(http, body, deadline))
             except web.HTTPRequestEntityTooLarge:
                 return self._respond(_too_large())
+            except NoRoomError:
+                return self._respond(_bad(503, "too many bytes of requests at once; send it again"))
             except TimeoutError:
                 return self._respond(_bad(408, "the body did not arrive in time"))
             except BadReviewError as error:
@@ -138,10 +141,17 @@ class Handlers:
         return response
 
 
-async def _read(http: web.Request, deadline: float) -> bytes:
-    """The body. Raises TimeoutError where its sender takes too long over it."""
+async def _read(http: web.Request, body: Body, deadline: float) -> bytearray:
+    """The bytes of a body. Raises TimeoutError where its sender takes too long over it."""
+    read, content = bytearray(), http.content
     async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + _BODY_S)):
-        return await http.read()
+        while chunk := await content.readany():
+            if len(read) + len(chunk) > BODY_LIMIT:
+                raise web.HTTPRequestEntityTooLarge(BODY_LIMIT)
+            body.grow(len(chunk))
+            read += chunk
+    body.arrived()
+    return read
 
 
 async def _decided(request: Request, decide: _Decide, deadline: float) -> Outcome:

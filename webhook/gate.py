@@ -7,20 +7,20 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Has room for `most`, in whatever unit."""
+    """Has room for `most`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.inside = 0
 
     @contextmanager
-    def room(self, size: int = 1) -> Iterator[bool]:
-        """Whether there is room for `size` more; if so, it is taken until the context ends."""
-        if self.inside + size > self.most:
+    def room(self) -> Iterator[bool]:
+        """Whether there is room for one more; if so, it is taken until the context ends."""
+        if self.inside >= self.most:
             yield False
             return
-        self.inside += size
+        self.inside += 1
         try:
             yield True
         finally:
-            self.inside -= size
+            self.inside -= 1

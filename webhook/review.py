@@ -56,7 +56,7 @@ class _Review(BaseModel):
     request: Request
 
 
-def parse_review(body: bytes) -> Request:
+def parse_review(body: bytes | bytearray) -> Request:
     """The request of the AdmissionReview in `body`. Raises `BadReviewError`, which says what is wrong with it."""
     try:
         # Not pydantic's own JSON reader: it would let NaN through, which is no JSON.

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from shared.obs.connections import Connections, Limits
 from shared.obs.metrics import READY, AtScrape, Family, family
 
 
@@ -24,8 +25,9 @@ class Check:
     problem: str | None = None
 
 
-_IDLE_S: Final = 120.0
-"""When a connection on which nothing is asked ends; left to itself aiohttp would keep it for an hour."""
+_LIMITS: Final = Limits(most=32)
+"""A kubelet and a few scrapers ask, one after the other. Whoever else comes is not to take the files of the others."""
+_SHUTDOWN_S: Final = 2.0
 
 
 @asynccontextmanager
@@ -66,13 +68,8 @@ async def serve_health(
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None, keepalive_timeout=_IDLE_S)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
+    async with Connections(_LIMITS).serving(app, host, port, shutdown_s=_SHUTDOWN_S):
         yield
-    finally:
-        await runner.cleanup()
 
 
 class _Picture(Collector):

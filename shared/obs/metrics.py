@@ -122,7 +122,7 @@ CONNECTIONS_TURNED_AWAY: Final = Definition(
     "placement_connections_turned_away_total",
     _counter,
     Of.WEBHOOK,
-    "Connections that were ended because there were too many, none of them with a review under way",
+    "Connections that were ended because there were too many, none of them with a review that had arrived",
 )
 
 LEDGER_WRITES: Final = Definition(

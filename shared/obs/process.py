@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import uvloop
 
 from shared.obs import logs
 from shared.obs.garbage import look_seldom
 from shared.settings import SettingsError
+
+_FILES: Final = 65_536
+"""Each connection is one. Some container runtimes allow 1,024 until a process asks for more."""
 
 
 def run_process(log_level: str, work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
@@ -22,6 +27,7 @@ def run_process(log_level: str, work: Callable[[asyncio.Event], Awaitable[None]]
         raise SettingsError(f"PLACEMENT_LOG_LEVEL: {error}") from error
 
     look_seldom()
+    _allow_files()
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -32,6 +38,13 @@ def run_process(log_level: str, work: Callable[[asyncio.Event], Awaitable[None]]
 
     uvloop.run(main())
     return 0
+
+
+def _allow_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def exit_with(error: Exception) -> int:

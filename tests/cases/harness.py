@@ -15,12 +15,12 @@ from aiohttp import web
 
 from controller.__main__ import run_controller
 from shared.kube.client import KubeClient
+from shared.obs.connections import Connections
 from shared.settings import CommonSettings, controller_settings, webhook_settings
 from tests.cases.chart import Chart
 from tests.fakes.inprocess import InProcessSession, Network, in_process_client
 from webhook.__main__ import run_webhook
 from webhook.app import Handlers
-from webhook.connections import Connections
 from webhook.serving import ServingCertificate
 
 _READY_S: Final = 30.0

@@ -58,9 +58,6 @@ ELSEWHERE: Final = {
     "webhook/__main__.py:_serve_reviews:leave connections.serving": _SOCKET,
     "webhook/__main__.py:_serve_reviews:await stop.wait": _SOCKET,
     "webhook/__main__.py:_serve_reviews:await asyncio.sleep": _SOCKET,
-    "webhook/connections.py:Connections.serving:await runner.setup": _SOCKET,
-    "webhook/connections.py:Connections.serving:await asyncio.get_running_loop().create_server": _SOCKET,
-    "webhook/connections.py:Connections.serving:await runner.cleanup": _SOCKET,
 }
 """The points that no scene can reach, by their full names, and why not: a new one in the same function needs a scene.
 

@@ -26,6 +26,7 @@ from controller.__main__ import run_controller
 from shared.api import names
 from shared.kube import paths
 from shared.kube.client import KubeClient
+from shared.obs.connections import Connections, _Connection
 from shared.settings import controller_settings, webhook_settings
 from tests.builders import PodBuilder, a_node
 from tests.chaos.crash_points import CrashAt, Side
@@ -41,7 +42,6 @@ from tests.fuzz.world import Post
 from tests.unit.admission import gpu_node, store
 from webhook.__main__ import run_webhook
 from webhook.app import Handlers
-from webhook.connections import Connections, _Connection
 from webhook.serving import ServingCertificate
 
 NAMESPACE: Final = "models"

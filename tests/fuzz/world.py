@@ -54,8 +54,26 @@ class Post:
         """What its connection knows of it: nothing."""
         return default
 
-    async def read(self) -> bytes:
-        return self.body
+    @property
+    def content(self) -> Content:
+        return Content(self.body)
+
+
+@dataclass(slots=True)
+class Content:
+    """A body that has arrived."""
+
+    rest: bytes
+
+    async def readany(self) -> bytes:
+        read, self.rest = self.rest, b""
+        return read
+
+    def on_eof(self, then: Callable[[], None]) -> None:
+        then()
+
+    def set_exception(self, error: Exception) -> None:
+        raise AssertionError("a body that is here is not given up") from error
 
 
 class Replica:

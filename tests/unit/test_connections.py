@@ -1,4 +1,4 @@
-"""The webhook's server under clients that are slow, silent or many, over real TLS."""
+"""A server over TLS under clients that are slow, silent or many."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pytest
 from aiohttp import web
 
 from controller.authority import Issued, issue, server_names
+from shared.obs.connections import ARRIVED, Connections, Limits
 from tests.fakes.serving import eventually
-from webhook.connections import ARRIVED, Connections, Limits
 from webhook.serving import _load, _new_context, _Pair
 
 HOST = "127.0.0.1"
 REQUEST = b"POST /mutate HTTP/1.1\r\nHost: webhook\r\nContent-Length: 2\r\n\r\n{}"
 HALF_A_HEADER = REQUEST[:40]
+ONLY_A_HEADER = REQUEST.replace(b"/mutate", b"/read").removesuffix(b"{}")
 LONG_ANSWER = 32 * 2**20
 
 
@@ -31,7 +32,7 @@ def issued() -> Issued:
 
 @dataclass
 class Site:
-    """A server with two routes: one answers at once, one when `go_on` is set."""
+    """A server that answers at once, or with the body, or when `go_on` is set, or at length."""
 
     connections: Connections
     trusting: ssl.SSLContext
@@ -47,10 +48,16 @@ class Site:
         return web.Response(body=await request.read())
 
     async def wait(self, _request: web.Request) -> web.Response:
+        return await self.waits(self.go_on.wait())
+
+    async def read(self, request: web.Request) -> web.Response:
+        return await self.waits(request.read())
+
+    async def waits(self, until: Awaitable[object]) -> web.Response:
         self.waiting += 1
         try:
-            await self.go_on.wait()
-        except asyncio.CancelledError:
+            await until
+        except (asyncio.CancelledError, ConnectionError):
             self.cancelled += 1
             raise
         return web.Response(text="done")
@@ -96,14 +103,14 @@ async def start(issued: Issued) -> AsyncIterator[Start]:
         async def begin(**limits: float) -> Site:
             site = Site(Connections(Limits(**limits)), ssl.create_default_context(cadata=issued.authority.decode()))  # type: ignore[arg-type]
             site.port = await stack.enter_async_context(served(site, issued))
-            stack.callback(hang_up, site)
+            stack.callback(hang_up, site.clients)
             return site
 
         yield begin
 
 
-def hang_up(site: Site) -> None:
-    for writer in site.clients:
+def hang_up(clients: list[asyncio.StreamWriter]) -> None:
+    for writer in clients:
         writer.transport.abort()
 
 
@@ -114,6 +121,7 @@ async def served(site: Site, issued: Issued) -> AsyncIterator[int]:
     app = web.Application()
     app.router.add_post("/mutate", site.mutate)
     app.router.add_post("/wait", site.wait)
+    app.router.add_post("/read", site.read)
     app.router.add_post("/long", site.long)
     async with site.connections.serving(app, HOST, 0, context, shutdown_s=0.01) as port:
         yield port
@@ -128,7 +136,7 @@ async def test_slow_and_silent_connections_keep_no_request_from_being_answered(s
         await site.connect(tls=False)
     assert await site.answers()
     assert len(site.connections) >= 150
-    hang_up(site)
+    hang_up(site.clients)
     await eventually(lambda: len(site.connections) == 0)
 
 
@@ -224,6 +232,84 @@ async def test_the_connection_that_is_least_missed_makes_room_for_a_new_one(star
     for each in (served_before, used_later, newest):
         assert await is_answered(*each)
     assert site.connections.turned_away == 1
+
+
+async def test_clients_that_send_a_header_only_keep_nobody_out(start: Start) -> None:
+    site = await start(most=4)
+    slow = [await site.connect() for _ in range(4)]
+    for _, writer in slow:
+        writer.write(ONLY_A_HEADER)
+    await eventually(lambda: site.waiting == 4)
+    for _ in range(3):
+        assert await site.answers()
+    await eventually(lambda: site.cancelled == 3)
+    assert site.connections.turned_away == 3
+
+
+async def test_connections_that_were_used_once_keep_nobody_out(start: Start) -> None:
+    site = await start(most=4)
+    used = [await site.connect() for _ in range(4)]
+    for each in used:
+        assert await is_answered(*each)
+    assert await site.answers()
+    assert await is_ended(used[0][0])
+
+
+async def test_a_flood_of_new_connections_ends_none_that_is_in_use(start: Start) -> None:
+    site = await start(most=4)
+    used = [await site.connect() for _ in range(2)]
+    for each in used:
+        assert await is_answered(*each)
+    flood = [await site.connect() for _ in range(8)]
+    for reader, _ in flood[:6]:
+        assert await is_ended(reader)
+    for each in used:
+        assert await is_answered(*each)
+
+
+async def test_a_body_on_its_way_is_not_ended_by_a_few_newcomers_nor_by_a_crowd_that_is_idle(start: Start) -> None:
+    site = await start(most=4)
+    idle = [await site.connect() for _ in range(3)]
+    for each in idle:
+        assert await is_answered(*each)
+    reader, writer = await site.connect()
+    writer.write(REQUEST[:-1])
+    await eventually(lambda: len(site.arrivals) == 4)
+    await site.connect()
+    assert await is_ended(idle[0][0])
+    assert await is_answered(reader, writer, REQUEST[-1:])
+
+
+async def test_a_body_on_its_way_on_an_old_connection_is_not_ended_as_the_one_idle_longest(start: Start) -> None:
+    site = await start(most=3)
+    old, younger, youngest = [await site.connect() for _ in range(3)]
+    for each in (old, younger, youngest):
+        assert await is_answered(*each)
+    old[1].write(REQUEST[:-1])
+    await eventually(lambda: len(site.arrivals) == 4)
+    await site.connect()
+    assert await is_ended(younger[0])
+    assert await is_answered(*old, REQUEST[-1:])
+
+
+async def test_a_body_that_comes_behind_its_answer_keeps_no_connection(start: Start) -> None:
+    site = await start(most=1)
+    reader, writer = await site.connect()
+    writer.write(ONLY_A_HEADER.replace(b"/read", b"/nowhere"))
+    await reader.readuntil(b"\r\n\r\n404: Not Found")
+    writer.write(b"{}" + HALF_A_HEADER)
+    await eventually(lambda: any(each._header for each in site.connections._open.values()))
+    assert await site.answers()
+
+
+async def test_a_body_may_take_longer_than_a_header(start: Start) -> None:
+    site = await start(header_s=0.05)
+    reader, writer = await site.connect()
+    writer.write(ONLY_A_HEADER)
+    await eventually(lambda: site.waiting == 1)
+    writer.write(b"{")
+    await asyncio.sleep(0.2)
+    assert await is_answered(reader, writer, b"}")
 
 
 async def test_reviews_under_way_are_not_ended_by_new_connections(start: Start) -> None:

@@ -8,10 +8,10 @@ from webhook.gate import Gate
 
 
 def test_what_finds_no_room_is_turned_away() -> None:
-    gate = Gate(10)
-    with gate.room(6) as first, gate.room(5) as second, gate.room(4) as third:
-        assert (first, second, third) == (True, False, True)
-        assert gate.inside == 10
+    gate = Gate(2)
+    with gate.room() as first, gate.room() as second, gate.room() as third:
+        assert (first, second, third) == (True, True, False)
+        assert gate.inside == 2
     assert gate.inside == 0
 
 

@@ -15,12 +15,15 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
+from shared.obs.connections import Limits
 from shared.obs.health import Check, serve_health
 from shared.obs.metrics import LEADER, AtScrape, family
 from shared.obs.process import exit_with, run_process
 from shared.settings import SettingsError
+from tests.fakes.serving import eventually
 
 HOST = "127.0.0.1"
+HALF_A_HEADER = b"GET /healthz HTTP/1.1\r\nHost: "
 
 
 def free_port() -> int:
@@ -108,6 +111,28 @@ async def test_metrics_come_in_the_form_that_the_scraper_asks_for(accept: str, c
         assert text.endswith(ends)
 
 
+async def test_headers_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.obs.health._LIMITS", Limits(header_s=0.05))
+    async with serving() as port:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(HALF_A_HEADER)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_as_many_clients_as_there_may_be_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.obs.health._LIMITS", Limits(most=3))
+    async with serving() as port:
+        clients = []
+        for _ in range(8):
+            clients.append(await asyncio.open_connection(HOST, port))
+            clients[-1][1].write(HALF_A_HEADER)
+        assert await get(port, "/healthz") == (200, "ok\n")
+        await eventually(lambda: sum(reader.at_eof() or bool(reader.exception()) for reader, _ in clients) == 6)
+        for _, writer in clients:
+            writer.transport.abort()
+
+
 async def test_nothing_listens_any_more_once_the_work_is_over() -> None:
     async with serving() as port:
         pass
@@ -143,6 +168,26 @@ def test_a_signal_lets_the_work_come_to_its_end(number: signal.Signals) -> None:
         os.kill(process.pid, number)
         assert process.communicate(timeout=120)[0] == "stopped\n"
         assert process.returncode == 0
+
+
+_FILES = """
+import resource, sys
+from shared.obs.process import run_process
+
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+
+async def work(stop):
+    soft, same = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert same == hard
+    assert soft == hard or soft >= 65536, (soft, hard)
+
+sys.exit(run_process("info", work))
+"""
+
+
+def test_a_process_may_open_as_many_files_as_it_is_granted() -> None:
+    assert subprocess.run([sys.executable, "-c", _FILES], check=False).returncode == 0
 
 
 def test_a_log_level_that_does_not_exist_is_named_before_any_work() -> None:

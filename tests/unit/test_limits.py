@@ -17,13 +17,13 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.typedefs import Handler
 
 from shared.api import names
+from shared.obs.connections import ARRIVED
 from tests.builders import a_node, a_pod
 from tests.fakes import faults
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node
 from tests.unit.test_app import Site, a_site, asking, review
-from webhook.app import BODIES_LIMIT, BODY_LIMIT
-from webhook.connections import ARRIVED
+from webhook.app import BODIES_LIMIT, BODY_LIMIT, KEPT_FOR_SMALL
 
 JSON = {"Content-Type": "application/json"}
 CHUNK = 64 * 1024
@@ -51,6 +51,15 @@ async def until(go_on: asyncio.Event, body: bytes) -> AsyncIterator[bytes]:
     yield body[:10]
     await go_on.wait()
     yield body[10:]
+
+
+async def refused_or_reset(site: Site, body: bytes) -> bool:
+    """Whether a body finds no room. The connection may close under the rest of it."""
+    try:
+        async with site.http.post("/mutate", data=io.BytesIO(body), headers=JSON) as answer:
+            return answer.status == 503
+    except ClientConnectionError:
+        return True
 
 
 async def status_of(site: Site, body: Any, path: str = "/mutate", **headers: str) -> int:
@@ -84,14 +93,25 @@ async def test_a_body_of_7_mib_is_read(site: Site) -> None:
 
 
 async def test_bodies_that_are_too_much_together_are_refused(site: Site) -> None:
-    many = BODIES_LIMIT // BODY_LIMIT
+    """Such as have arrived: they keep their room until their answers, and small ones have a part of their own."""
     go_on = asyncio.Event()
+
+    async def hold(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        await go_on.wait()
+        return await proceed(request)
+
+    site.served.server.fail(hold, times=10_000, method="PATCH")
     body = orjson.dumps(review(asking("1")))
-    slow = [asyncio.create_task(status_of(site, until(go_on, body))) for _ in range(many)]
-    await eventually(lambda: site.handlers.bodies.inside == BODIES_LIMIT)
-    assert await status_of(site, body) == 503
+    large = orjson.dumps(review(asking("1"), oldObject="x" * (7 * 2**20)))
+    many = (BODIES_LIMIT - KEPT_FOR_SMALL) // len(large)
+    under_way = [asyncio.create_task(status_of(site, io.BytesIO(large), "/mutate?timeout=30s")) for _ in range(many)]
+    await eventually(lambda: site.handlers.placing.inside == many)
+    assert site.handlers.bodies.inside == many * len(large)
+    assert await refused_or_reset(site, large)
+    asks_for_nothing = orjson.dumps(review(a_pod()))
+    assert await status_of(site, asks_for_nothing) == 200
     go_on.set()
-    assert await asyncio.gather(*slow) == [200] * many
+    assert await asyncio.gather(*under_way) == [200] * many
     assert await status_of(site, body) == 200
     assert site.handlers.bodies.inside == 0
 

@@ -1,4 +1,4 @@
-"""The connections of the webhook's server: how many there may be, and how long a client may take over each step.
+"""The connections of a process's servers: how many there may be, and how long a client may take over each step.
 
 aiohttp bounds the size of headers and ends connections that stay idle, also those on which an answer waits to be read.
 Bounded here is what it leaves open: a TLS handshake, a header that trickles in, and the number of connections.
@@ -20,6 +20,8 @@ ARRIVED: Final = web.RequestKey("arrived", float)
 """When the first byte of a request arrived, in the loop's time."""
 
 _BACKLOG: Final = 256
+_READ_AHEAD: Final = 64 * 2**10
+"""So many bytes of a body may lie in memory twice before somebody reads it, beside what one read of a socket brings."""
 _STEPS: Final = 5
 
 
@@ -28,11 +30,11 @@ class Limits:
     """How many connections there may be, and the longest times in seconds.
 
     An API server opens a connection for each review that it has under way and keeps idle ones for 90 s. It has to be
-    the one that ends them, since a review that meets a closing connection fails. `most` leaves room below the 1,024
-    open files that a process gets at least.
+    the one that ends them, since a review that meets a closing connection fails.
     """
 
     most: int = 800
+    """Of those whose handshake is over: before that there is only its time."""
     handshake_s: float = 10.0
     header_s: float = 5.0
     idle_s: float = 120.0
@@ -43,9 +45,10 @@ class Limits:
 
 
 class Connections:
-    """The connections that are open. Beyond `limits.most` one is ended that no review is under way on.
+    """The connections that are open. Beyond `limits.most` one is ended for the newest.
 
-    `turned_away` counts those.
+    `turned_away` counts those. It is never one on which a whole request waits for its answer. Nor is it the newest, as
+    long as there is another.
     """
 
     def __init__(self, limits: Limits = Limits()) -> None:
@@ -58,9 +61,9 @@ class Connections:
 
     @asynccontextmanager
     async def serving(
-        self, app: web.Application, host: str, port: int, context: ssl.SSLContext, *, shutdown_s: float
+        self, app: web.Application, host: str, port: int, context: ssl.SSLContext | None = None, *, shutdown_s: float
     ) -> AsyncIterator[int]:
-        """Serves `app` while the context lasts, and gives the port.
+        """Serves `app` while the context lasts, over TLS if there is a `context`, and gives the port.
 
         A client that is gone has its review cancelled, so that nobody's reviews take no room. What was being written
         of it then may have been: it is unconfirmed, as after a time-out.
@@ -73,6 +76,7 @@ class Connections:
             shutdown_timeout=shutdown_s,
             keepalive_timeout=self.limits.idle_s,
             lingering_time=self.limits.rest_s,
+            read_bufsize=_READ_AHEAD,
         )
         await runner.setup()
         try:
@@ -82,8 +86,8 @@ class Connections:
                 port,
                 ssl=context,
                 backlog=_BACKLOG,
-                ssl_handshake_timeout=self.limits.handshake_s,
-                ssl_shutdown_timeout=self.limits.goodbye_s,
+                ssl_handshake_timeout=self.limits.handshake_s if context else None,
+                ssl_shutdown_timeout=self.limits.goodbye_s if context else None,
             )
             try:
                 yield listener.sockets[0].getsockname()[1]
@@ -91,16 +95,27 @@ class Connections:
                 listener.close()
         finally:
             await runner.cleanup()
+            for connection in self._open.values():
+                connection.abort()
 
     def joined(self, connection: _Connection) -> None:
         """Takes a new connection in; the one that is least missed makes room for it."""
         self._open[connection.handler] = connection
         if len(self._open) > self.limits.most:
-            idle = (each for each in self._open.values() if not each.busy)
-            least_missed = min(idle, key=lambda each: (each.served, each.since))
+            least_missed = self._least_missed(connection)
             self.turned_away += 1
             self.left(least_missed)
             least_missed.abort()
+
+    def _least_missed(self, newest: _Connection) -> _Connection:
+        """The one idle longest: of those never used while these have more than half of all places, else of the rest.
+
+        So neither a flood of new connections nor a crowd of old ones leaves the other kind no place.
+        """
+        idle = [each for each in self._open.values() if not each.busy and each is not newest]
+        never_used = 1 + sum(not each.served for each in idle)
+        never_used_first = 2 * never_used > self.limits.most
+        return min(idle, key=lambda each: (each.served is never_used_first, each.arrived), default=newest)
 
     def left(self, connection: _Connection) -> None:
         """Forgets a connection, if it is still known."""
@@ -111,7 +126,7 @@ class Connections:
         connection = self._open.get(request.protocol)
         if connection is None:
             return await handler(request)
-        connection.began()
+        connection.began(request)
         request[ARRIVED] = connection.arrived
         try:
             return await handler(request)
@@ -122,8 +137,8 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """Passes everything on to aiohttp's `handler`, and ends the connection when a header takes too long.
 
-    `busy` while a request is handled, which has a deadline of its own; `since` is when the last one ended, `arrived`
-    when the first byte behind it came.
+    `busy` from when a request is whole until its answer, which has a deadline of its own; `served` once there was one.
+    `arrived` is when the first byte of the last request came, or when its answer went, or when the connection was made.
     """
 
     def __init__(self, all_of_them: Connections, handler: web.RequestHandler) -> None:
@@ -131,10 +146,11 @@ class _Connection(asyncio.Protocol):
         self.busy = False
         self.served = False
         self._loop = asyncio.get_running_loop()
-        self.since = self.arrived = self._loop.time()
+        self.arrived = self._loop.time()
         self._all = all_of_them
         self._transport: asyncio.Transport | None = None
         self._header: asyncio.TimerHandle | None = None
+        self._request: web.Request | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -142,7 +158,7 @@ class _Connection(asyncio.Protocol):
         self._all.joined(self)
 
     def data_received(self, data: bytes) -> None:
-        if not self.busy and self._header is None:
+        if self._request is None and self._header is None:
             self.arrived = self._loop.time()
             self._wait_for_header(_STEPS)
         self.handler.data_received(data)
@@ -161,20 +177,27 @@ class _Connection(asyncio.Protocol):
         self._all.left(self)
         self.handler.connection_lost(error)
 
-    def began(self) -> None:
+    def began(self, request: web.Request) -> None:
         """A request has arrived, up to its body."""
         self._has_header()
-        self.busy = True
+        self._request = request
+        request.content.on_eof(lambda: self._is_whole(request))
 
     def ended(self) -> None:
         """The request has an answer."""
+        self._request = None
         self.busy, self.served = False, True
-        self.since = self.arrived = self._loop.time()
+        self.arrived = self._loop.time()
 
     def abort(self) -> None:
         """Ends the connection without a word."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _is_whole(self, request: web.Request) -> None:
+        # The rest of a body may also come behind an answer that did not need it.
+        if self._request is request:
+            self.busy = True
 
     def _wait_for_header(self, steps: int) -> None:
         """In steps, of which a process that stood still counts one only: that was not the client's fault."""
