@@ -49,7 +49,7 @@ _WARM_S = 300.0
 _GROWTH_MIB = 6.0
 """So much a warm process may gain from the second quarter of its time to the last."""
 _WARMING_MIB = 16.0
-"""And so much from the first to the last, where a quarter is shorter than it takes to be warm."""
+"""And so much where a quarter is shorter than it takes to be warm."""
 
 
 def soak(seconds: float) -> Scenario:
@@ -81,11 +81,11 @@ class Done:
 
 def grown(memory: Memory, spared: Collection[str], seconds: float) -> Iterator[str]:
     """Which of the processes that nobody kills have grown in these seconds, or have ended all the same."""
-    first, most = (1, _GROWTH_MIB) if seconds / 4 >= _WARM_S else (0, _WARMING_MIB)
+    most = _GROWTH_MIB if seconds / 4 >= _WARM_S else _WARMING_MIB
     for name in spared:
-        quarters = memory.quarters(name)
-        if quarters[-1] - quarters[first] > most:
-            yield f"{name} grew from {quarters[first]:.0f} to {quarters[-1]:.0f} MiB"
+        _, second, _, last = memory.quarters(name)
+        if last - second > most:
+            yield f"{name} grew from {second:.0f} to {last:.0f} MiB"
         if len(memory.lives.get(name, ())) != 1:
             yield f"{name} had {len(memory.lives.get(name, ()))} lives, though nobody killed it"
 
