@@ -11,6 +11,7 @@ from controller.reports import Report
 from controller.workloads import refused_owner
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
+from shared.core.tolerations import Toleration, read_tolerations
 from shared.kube.owners import Owners
 from shared.kube.paths import OwnerKinds
 
@@ -33,6 +34,8 @@ class Waiting:
     refused: str
     """Its last refusal: another text after each."""
     preempts: bool
+    tolerated: tuple[Toleration, ...]
+    """What the refused pod tolerated, which its template may lack."""
 
     @property
     def uid(self) -> str:
@@ -55,6 +58,7 @@ def waiting_in(report: Report, more_kinds: OwnerKinds) -> Iterator[Waiting]:
                 (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid),
                 f"{refusal.get('last')} {refusal.get('count')}",
                 refusal.get("preempts") is not False,
+                read_tolerations(refusal.get("tolerations")),
             )
 
 
@@ -106,6 +110,6 @@ class Memory:
             raise TooManyReads
         self._reads += 1
         raw = await self._owners.read(one.namespace, one.owner)
-        wants = None if raw is None else Wants.of(raw, one.namespace)
+        wants = None if raw is None else Wants.of(raw, one.namespace, one.tolerated)
         self._known[one.uid] = _Read(wants, one.refused, self._walk_began)
         return wants
