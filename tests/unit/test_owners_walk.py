@@ -13,7 +13,7 @@ from shared.kube.owners import Owners
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import store
-from tests.unit.controlling import adopted, an_owner
+from tests.unit.controlling import adopt, adopted, an_owner
 
 APPS = "/apis/apps/v1/namespaces/models"
 
@@ -90,6 +90,17 @@ async def test_what_a_deployment_left_behind_belongs_to_the_one_that_adopts_it(s
     owners = Owners(served.client)
     assert await owners.living_top("models", owner) == old
     new = adopted(served, owner, old)
+    assert await owners.living_top("models", owner) == new
+    assert await owners.top("models", owner) == new
+
+
+async def test_what_was_nobodys_when_it_was_read_belongs_to_the_one_that_adopts_it_later(served: Served) -> None:
+    owner = an_owner(served, "ReplicaSet", "chat-1")
+    owners = Owners(served.client)
+    assert await owners.living_top("models", owner) == owner
+    new = an_owner(served, "Deployment", "chat")
+    adopt(served, f"{APPS}/replicasets/chat-1", new)
+    assert await owners.top("models", owner) == owner, "remembered until it is read for another reason"
     assert await owners.living_top("models", owner) == new
     assert await owners.top("models", owner) == new
 
