@@ -144,6 +144,9 @@ class Waker:
         Nothing of it is asked of the API server unless it would be woken by what is remembered.
         """
         one = look.one
+        if (closed_s := self._memory.closed_s(one.uid)) > 0:
+            self._walk_again_in(closed_s)
+            return False
         wants = await self._memory.wants(one)
         if wants is None or not self._would_fit(look, wants, room):
             self._pauses.has_no_place(one.uid, look.standing)

@@ -60,11 +60,11 @@ class Owners:
 
     async def read(self, namespace: str, owner: OwnerRef) -> dict[str, Any] | None:
         """The owner itself as it is now, or None if it is gone, replaced by another of its name, or of an unknown
-        kind.
+        kind. Raises `ApiError`: that it is forbidden to read a known kind may pass, and says nothing about the owner.
         """
         try:
             raw = await self._get(namespace, owner)
-        except (paths.UnknownKind, paths.InvalidName, NotFound, Forbidden):
+        except (paths.UnknownKind, paths.InvalidName, NotFound):
             return None
         return raw if raw["metadata"]["uid"] == owner.uid else None
 
@@ -93,7 +93,10 @@ class Owners:
         if owner.uid in self._owner_of:
             self._owner_of.move_to_end(owner.uid)
             return self._owner_of[owner.uid]
-        raw = await self.read(namespace, owner)
+        try:
+            raw = await self.read(namespace, owner)
+        except Forbidden:
+            return None
         return None if raw is None else controller_of(raw)
 
     def _forget_what_it_owned(self, owner: OwnerRef) -> None:

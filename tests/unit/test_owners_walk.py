@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.core.owners import OwnerRef
-from shared.kube.errors import Unavailable
+from shared.kube.errors import Forbidden, Unavailable
 from shared.kube.owners import Owners
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
@@ -205,6 +205,9 @@ async def test_an_owner_that_may_not_be_read_is_not_called_gone(served: Served) 
     owner = an_owner(served, "Deployment", "chat")
     owners = Owners(served.client)
     assert not await owners.is_gone("models", owner)
-    served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), times=2)
+    served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), times=3)
     assert not await owners.is_gone("models", OwnerRef("apps/v1", "Deployment", "chat", "uid-old"))
-    assert await owners.read("models", owner) is None
+    assert await Owners(served.client).top("models", owner) == owner
+    with pytest.raises(Forbidden):
+        await owners.read("models", owner)
+    assert await owners.read("models", owner) is not None
