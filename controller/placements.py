@@ -192,7 +192,10 @@ class Placements:
                 self._queue.add_after((report.namespace, report.workload), _SETTLE_S)
 
     async def reconcile(self, workload: Workload) -> None:
-        """Brings the `ModelPlacement` of a workload in line with its pods. Raises `ApiError`."""
+        """Brings the `ModelPlacement` of a workload in line with its pods.
+
+        Raises `ApiError`, a `Conflict` too while another workload has the object.
+        """
         namespace, top = workload
         report = self._reports.of(namespace, top)
         ours = report if report is not None and report.workload.uid == top.uid else None
@@ -219,10 +222,11 @@ class Placements:
             await self._delete(ours)
             return
         if report is not None and ours is None:
-            # What is stored is about an earlier workload of this name, which goes as soon as that is noticed.
+            # What is stored is about an earlier workload of this name, which goes as soon as that is noticed, or about
+            # one of another API group, a Job of Volcano's, which keeps it as long as it lives.
             self._queue.add((namespace, report.workload))
-            self._queue.add_after(workload, _SETTLE_S)
-            return
+            other = report.workload
+            raise Conflict(409, "Conflict", f"its report is that of {other.kind} {other.name} of {other.api_version}")
         wanted = _wanted(owner, pods, len(standing))
         time = in_seconds(now)
         over = (fate for fate in fates if fate.is_over)

@@ -21,6 +21,7 @@ from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts, pod_facts
 from shared.kube import paths
+from shared.kube.errors import Conflict
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
@@ -736,6 +737,24 @@ async def test_what_was_left_behind_is_told_of_the_one_that_adopts_it_later(cont
     control.see_pod("chat-1", replica_set)
     await becomes(control, new, "Running")
     await eventually(lambda: control.placement(replica_set) is None)
+
+
+async def test_of_two_workloads_of_one_name_the_report_is_that_of_the_first_as_long_as_it_is_there(
+    control: Control,
+) -> None:
+    first = OwnerRef("batch.volcano.sh/v1alpha1", "Job", "train", "uid-volcano")
+    pod = control.see_pod("train-a", first)
+    before = await becomes(control, first, "Running")
+    second = an_owner(control.served, "Job", "train", None, "batch/v1", parallelism=1, completions=1)
+    other = keeping(control)
+    with pytest.raises(Conflict):  # after which the queue waits longer each time
+        await other.reconcile(("models", second))
+    assert control.status(first) == before
+    control.cluster.pod_deleted(pod.key)
+    await eventually(lambda: control.placement(first) is None)
+    await eventually(lambda: control.reports.of("models", second) is None)
+    await other.reconcile(("models", second))
+    assert control.status(second)["phase"] == "Pending"
 
 
 async def test_what_was_told_of_a_bare_pod_goes_once_an_owner_has_adopted_it(control: Control) -> None:
