@@ -42,15 +42,21 @@ class Wants:
     first: int = 0
 
     @classmethod
-    def of(cls, owner: Mapping[str, Any], namespace: str) -> Wants:
-        """What `owner` wants. A template that asks for no card, or is malformed, has no needs."""
+    def of(cls, owner: Mapping[str, Any], namespace: str, tolerated: Sequence[Toleration] = ()) -> Wants:
+        """What `owner` wants. A template that asks for no card, or is malformed, has no needs.
+
+        `tolerated` is what a pod of it tolerated when it was refused: admission may add that to every pod. What it may
+        have added besides, selectors, only narrows, so an owner is woken in vain at worst.
+        """
         spec = owner.get("spec") or {}
         kind = str(owner.get("kind"))
         stateful = kind == "StatefulSet"
         claims = (spec.get("volumeClaimTemplates") or ()) if stateful else ()
-        templates = [needs for pod in pods_of(owner, namespace) if (needs := Needs.of(pod)) is not None]
         if kind == "DaemonSet":
-            templates = [needs.tolerating(_CORDON) for needs in templates]
+            tolerated = (*tolerated, _CORDON)
+        templates = [
+            needs.tolerating(*tolerated) for pod in pods_of(owner, namespace) if (needs := Needs.of(pod)) is not None
+        ]
         return cls(
             kind=kind,
             name=owner["metadata"]["name"],

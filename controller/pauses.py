@@ -13,6 +13,8 @@ from typing import Final
 
 _TRY_S: Final = 2.0
 _LONGEST_S: Final = 60.0
+_UNANSWERED_S: Final = 10.0
+"""So long one that could not be told keeps its turn. What does not pass by then may be a webhook that fails for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Pauses:
 
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
+        self._unanswered: dict[str, float] = {}
+        """Since when an owner could not be told that there is room."""
 
     def keep(self, now: Mapping[str, Standing]) -> None:
         """Forgets who no longer waits, and who has got a pod or a seat since it was woken."""
@@ -44,9 +48,11 @@ class Pauses:
             for uid, pause in self._pauses.items()
             if uid in now and now[uid].pods <= pause.before.pods and now[uid].seats <= pause.before.seats
         }
+        self._unanswered = {uid: since for uid, since in self._unanswered.items() if uid in now}
 
     def has_no_place(self, uid: str, now: Standing) -> None:
         """Takes note that no pod of an owner would fit now. If it was refused since it was woken, that is why."""
+        self._unanswered.pop(uid, None)
         pause = self._pauses.get(uid)
         if pause is not None and now.refused != pause.before.refused:
             del self._pauses[uid]
@@ -62,7 +68,13 @@ class Pauses:
         return pause is not None and (pause.length_s > _TRY_S or pause.until <= now)
 
     def begin(self, uid: str, now: float, before: Standing) -> None:
-        """Takes note that an owner is woken."""
+        """Takes note that an owner is woken, or cannot be."""
+        self._unanswered.pop(uid, None)
         pause = self._pauses.get(uid)
         length_s = _TRY_S if pause is None else min(2 * pause.length_s, _LONGEST_S)
         self._pauses[uid] = _Pause(now + length_s, length_s, before)
+
+    def unanswered(self, uid: str, now: float, before: Standing) -> None:
+        """Takes note that an owner was to be woken and the API server was in trouble: a try only if that goes on."""
+        if now - self._unanswered.setdefault(uid, now) >= _UNANSWERED_S:
+            self.begin(uid, now, before)

@@ -18,7 +18,7 @@ from controller.placement_status import placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
 from shared.core.ledger import Mark
-from shared.core.owners import OwnerRef
+from shared.core.owners import OwnerRef, controller_of
 from shared.core.pod_fate import PodFate
 from shared.core.pods import PodFacts
 from shared.core.preemption import victims_left
@@ -193,18 +193,23 @@ class Placements:
                 self._queue.add_after((report.namespace, report.workload), _SETTLE_S)
 
     async def reconcile(self, workload: Workload) -> None:
-        """Brings the `ModelPlacement` of a workload in line with its pods. Raises `ApiError`."""
+        """Brings the `ModelPlacement` of a workload in line with its pods.
+
+        Raises `ApiError`, a `Conflict` too while another workload has the object.
+        """
         namespace, top = workload
         report = self._reports.of(namespace, top)
         ours = report if report is not None and report.workload.uid == top.uid else None
         old = ours.status if ours is not None else {}
+        owner = await self._owners.read(namespace, top)
+        gone = not top.uid or (owner is None and await self._owners.is_gone(namespace, top))
+        # What was left behind may have been adopted: then what it has is told of the one above.
+        is_top = owner is not None and controller_of(owner) is None
+        if gone or not is_top:
+            await self._move(workload)
         members = self._members(workload, old)
         pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
-        owner = await self._owners.read(namespace, top)
-        gone = not top.uid or (owner is None and await self._owners.is_gone(namespace, top))
-        if gone:
-            await self._move(workload)
         refusals = ours.refusals if ours is not None and not gone else {}
         now = self._now()
         standing = {
@@ -212,16 +217,17 @@ class Placements:
             for key, refusal in refusals.items()
             if await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
         }
-        if gone or (owner is None and not pods and not fates and not standing):
+        if gone or not (is_top or pods or fates or standing):
             self._told.pop(top.uid, None)
             self._untold.pop(top.uid, None)
             await self._delete(ours)
             return
         if report is not None and ours is None:
-            # What is stored is about an earlier workload of this name, which goes as soon as that is noticed.
+            # What is stored is about an earlier workload of this name, which goes as soon as that is noticed, or about
+            # one of another API group, a Job of Volcano's, which keeps it as long as it lives.
             self._queue.add((namespace, report.workload))
-            self._queue.add_after(workload, _SETTLE_S)
-            return
+            other = report.workload
+            raise Conflict(409, "Conflict", f"its report is that of {other.kind} {other.name} of {other.api_version}")
         wanted = _wanted(owner, pods, len(standing))
         time = in_seconds(now)
         over = (fate for fate in fates if fate.is_over)

@@ -17,7 +17,7 @@ from shared.core.pods import PodFacts
 from shared.core.preemption import find_preemption
 from shared.core.selectors import NodeSelectorTerm, Operator, Requirement
 from shared.core.snapshot import NodeState, Snapshot
-from shared.core.tolerations import Toleration
+from shared.core.tolerations import Toleration, read_tolerations
 from shared.core.volumes import ClaimUse
 
 _NO_SEATS: Mapping[str, str] = MappingProxyType({})
@@ -40,10 +40,20 @@ class Needs:
             return None
         return None if demand is None else cls(demand, constraints)
 
-    def tolerating(self, toleration: Toleration) -> Needs:
-        """The same, where a taint that `toleration` tolerates keeps it from no node."""
-        more = (*self.constraints.tolerations, toleration)
+    def tolerating(self, *tolerations: Toleration) -> Needs:
+        """The same, where a taint that one of `tolerations` tolerates keeps it from no node."""
+        more = (*self.constraints.tolerations, *tolerations)
         return replace(self, constraints=replace(self.constraints, tolerations=more))
+
+    def admitted_like(self, pod: Mapping[str, Any]) -> Needs:
+        """The same with what a stored `pod` tolerates and selects besides: what admission adds to one template's pods.
+
+        Its affinity is not taken: that is where a placement pins it.
+        """
+        spec = pod["spec"]
+        selector = {**(spec.get("nodeSelector") or {}), **self.constraints.node_selector}
+        narrowed = replace(self, constraints=replace(self.constraints, node_selector=selector))
+        return narrowed.tolerating(*read_tolerations(spec.get("tolerations")))
 
     def claiming(self, uses: tuple[ClaimUse, ...]) -> Needs:
         """The same with more volume claims."""

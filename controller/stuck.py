@@ -164,6 +164,8 @@ class Stuck:
         owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
         again = None if owner is None else made_again(owner, raw)
         needs = None if again is None else Needs.of(again)
+        if needs is not None:
+            needs = needs.admitted_like(raw)
         if pod.owner is None:
             await self._tell(pod, wait, words, "nobody would create it again: delete it and create it anew")
             return

@@ -11,6 +11,8 @@ from controller.reports import Report
 from controller.workloads import refused_owner
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Reason
+from shared.core.tolerations import Toleration, read_tolerations
+from shared.kube.errors import Forbidden
 from shared.kube.owners import Owners
 from shared.kube.paths import OwnerKinds
 
@@ -18,6 +20,9 @@ _MOST_READ: Final = 200
 """How many owners are read in one walk, and so in a second."""
 _STALE_S: Final = 300.0
 """How long is believed what was read, as long as the owner is not refused anew: changed, it tries anew."""
+_FORBIDDEN_S: Final = 2.0
+_LONGEST_FORBIDDEN_S: Final = 60.0
+"""How long an owner that may not be read is left alone, first and at most: rights are new or may come back."""
 _MOST_STALE: Final = 10
 """How many owners are read in one walk for no other reason than that it was long ago."""
 
@@ -33,6 +38,8 @@ class Waiting:
     refused: str
     """Its last refusal: another text after each."""
     preempts: bool
+    tolerated: tuple[Toleration, ...]
+    """What the refused pod tolerated, which its template may lack."""
 
     @property
     def uid(self) -> str:
@@ -55,6 +62,7 @@ def waiting_in(report: Report, more_kinds: OwnerKinds) -> Iterator[Waiting]:
                 (-int(refusal.get("priority") or 0), str(refusal.get("since")), owner.uid),
                 f"{refusal.get('last')} {refusal.get('count')}",
                 refusal.get("preempts") is not False,
+                read_tolerations(refusal.get("tolerations")),
             )
 
 
@@ -69,20 +77,35 @@ class _Read:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """An owner that may not be read."""
+
+    until: float
+    pause_s: float
+
+
 class Memory:
     """What each waiting owner wants, as far as it was read. Times are seconds of one monotonic clock."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
         self._known: dict[str, _Read] = {}
+        self._closed: dict[str, _Closed] = {}
         self._walk_began = 0.0
         self._reads = 0
 
     def begin_walk(self, waiting: Collection[str], now: float) -> None:
         """Forgets whoever is not among the uids `waiting`."""
         self._known = {uid: read for uid, read in self._known.items() if uid in waiting}
+        self._closed = {uid: closed for uid, closed in self._closed.items() if uid in waiting}
         self._walk_began = now
         self._reads = 0
+
+    def closed_s(self, uid: str) -> float:
+        """How long an owner that may not be read is still left alone; 0 if it may be tried now."""
+        closed = self._closed.get(uid)
+        return 0.0 if closed is None else max(0.0, closed.until - self._walk_began)
 
     async def wants(self, one: Waiting) -> Wants | None:
         """What an owner wants, or None if it cannot be read. Raises `ApiError` or `TooManyReads`."""
@@ -105,7 +128,14 @@ class Memory:
         if self._reads >= _MOST_READ:
             raise TooManyReads
         self._reads += 1
-        raw = await self._owners.read(one.namespace, one.owner)
-        wants = None if raw is None else Wants.of(raw, one.namespace)
+        try:
+            raw = await self._owners.read(one.namespace, one.owner)
+        except Forbidden:
+            before = self._closed.get(one.uid)
+            pause_s = _FORBIDDEN_S if before is None else min(2 * before.pause_s, _LONGEST_FORBIDDEN_S)
+            self._closed[one.uid] = _Closed(self._walk_began + pause_s, pause_s)
+            raise
+        self._closed.pop(one.uid, None)
+        wants = None if raw is None else Wants.of(raw, one.namespace, one.tolerated)
         self._known[one.uid] = _Read(wants, one.refused, self._walk_began)
         return wants

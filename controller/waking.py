@@ -24,7 +24,7 @@ from shared.core.pods import PodFacts
 from shared.kube import paths
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
-from shared.kube.errors import ApiError, Forbidden, NotFound
+from shared.kube.errors import ApiError, Throttled, Unavailable
 from shared.kube.owners import Owners
 from shared.obs.logs import get_logger
 
@@ -144,6 +144,9 @@ class Waker:
         Nothing of it is asked of the API server unless it would be woken by what is remembered.
         """
         one = look.one
+        if (closed_s := self._memory.closed_s(one.uid)) > 0:
+            self._walk_again_in(closed_s)
+            return False
         wants = await self._memory.wants(one)
         if wants is None or not self._would_fit(look, wants, room):
             self._pauses.has_no_place(one.uid, look.standing)
@@ -186,20 +189,25 @@ class Waker:
         return {reservation: located.node for reservation, located in kept}
 
     async def _wake(self, look: _Look) -> bool:
-        """Touches an owner; whether that was possible."""
+        """Touches an owner; whether that was possible. Raises `ApiError` where it may be so in a moment."""
         one = look.one
-        now = self._clock()
-        self._pauses.begin(one.uid, now, look.standing)
-        # Nothing may change until then, and what it makes nothing of is for the next.
-        self._walk_again_in(self._pauses.wait_s(one.uid, now))
         kinds = {**self._more_kinds, **paths.OWNER_KINDS}
         path = paths.object_path(one.owner.api_version, one.owner.kind, one.namespace, one.owner.name, kinds)
         stamp = self._now().isoformat(timespec="milliseconds")
         try:
             await self._client.merge_patch(path, {"metadata": {"annotations": {names.WOKEN: stamp}}})
-        except (NotFound, Forbidden) as error:
+        except (Throttled, Unavailable):
+            self._pauses.unanswered(one.uid, self._clock(), look.standing)
+            raise
+        except ApiError as error:
             log.info("owner not woken", namespace=one.namespace, owner=one.owner.name, error=error)
-            return False
-        self._recorder.woken.inc()
-        log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
-        return True
+            is_woken = False
+        else:
+            log.info("owner woken", namespace=one.namespace, kind=one.owner.kind, owner=one.owner.name)
+            self._recorder.woken.inc()
+            is_woken = True
+        now = self._clock()
+        self._pauses.begin(one.uid, now, look.standing)
+        # Nothing may change until then, and what it makes nothing of is for the next.
+        self._walk_again_in(self._pauses.wait_s(one.uid, now))
+        return is_woken

@@ -11,15 +11,17 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+from shared.api.crds.modelplacement import MAX_TOLERATIONS, MAX_TOLERATIONS_LENGTH
 from shared.core.explain import explain
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.preemption import may_preempt
 from shared.core.refusal import NoFit, Refusal
 from shared.core.times import in_seconds
+from shared.core.tolerations import read_tolerations
 from shared.kube.client import KubeClient
 from shared.kube.errors import Forbidden, Invalid, NotFound
 from shared.kube.model_placements import patch_status, placement_name, read_status, refusal_key
@@ -51,6 +53,7 @@ class _Report:
     refusal: Refusal
     priority: int
     preempts: bool
+    tolerations: list[dict[str, str]]
     at: datetime
 
 
@@ -77,7 +80,9 @@ class RefusalReports:
             return
         now = datetime.fromtimestamp(time.time(), UTC)
         priority, preempts = _priority(request.pod), _preempts(request.pod)
-        self._pending[key] = _Report(request.namespace, owner, refusal, priority, preempts, now)
+        # What is no NoFit may be a pod of any shape.
+        tolerations = _tolerations(request.pod) if isinstance(refusal, NoFit) else []
+        self._pending[key] = _Report(request.namespace, owner, refusal, priority, preempts, tolerations, now)
         quiet_s = self._written_at.get(key, float("-inf")) + _QUIET_S - time.monotonic()
         if quiet_s > 0:
             self._queue.add_after(key, quiet_s)
@@ -147,6 +152,14 @@ def _preempts(pod: Mapping[str, Any]) -> bool:
     return not isinstance(spec, Mapping) or may_preempt(spec)
 
 
+def _tolerations(pod: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What a well-formed pod tolerates, as a pod says it; nothing where that is too much to be kept."""
+    tolerations = [asdict(each) for each in read_tolerations(pod["spec"].get("tolerations"))]
+    told = [{name: text for name, text in each.items() if text} for each in tolerations]
+    length = sum(len(text) for each in told for text in each.values())
+    return told if len(told) <= MAX_TOLERATIONS and length <= MAX_TOLERATIONS_LENGTH else []
+
+
 def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
     """The refusal as it stands in the status; `old` is what stood there, whose age a repetition keeps."""
     refusal = report.refusal
@@ -159,6 +172,7 @@ def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
         "demand": refusal.asked[:256] if isinstance(refusal, NoFit) else "",
         "priority": report.priority,
         "preempts": report.preempts,
+        "tolerations": report.tolerations,
         "since": old["since"] if repeated else at,
         "last": at,
         "count": old.get("count", 1) + 1 if repeated else 1,

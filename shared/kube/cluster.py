@@ -259,7 +259,9 @@ class Cluster:
             held = self.pod(self.hold_key(pod.reservation))
             if held is not None and held.namespace == pod.namespace:
                 self.release(pod.reservation)
-            self.vacancies.pod_came(pod.reservation)
+            located = self.locate(pod.reservation)
+            if located is not None and located.entry.namespace == pod.namespace:
+                self.vacancies.pod_came(pod.reservation)
         self._put_pod(pod)
         self._pod_changed(pod.key, pod.node)
 

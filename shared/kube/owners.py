@@ -19,7 +19,8 @@ class Owners:
     """Walks owner references by live reads, remembering who owns whom.
 
     That changes only where an owner goes and leaves what it owned behind, which another may adopt: `kubectl delete
-    --cascade=orphan`. So what is remembered below an owner is forgotten once that is found to be gone.
+    --cascade=orphan`. So what is remembered below an owner is forgotten once that is found to be gone, and whatever is
+    read, for whichever reason, says anew who owns it: between the two it was nobody's.
     """
 
     def __init__(self, client: KubeClient, more_kinds: paths.OwnerKinds = {}) -> None:  # noqa: B006 - only read
@@ -38,9 +39,9 @@ class Owners:
 
     async def living_top(self, namespace: str, owner: OwnerRef) -> OwnerRef | None:
         """The top owner as it is now, for one live read more than `top`; None if it is gone. Raises `ApiError`."""
-        for _ in range(2):
+        for _ in range(3):
             top = await self.top(namespace, owner)
-            if not await self.is_gone(namespace, top):
+            if not await self.is_gone(namespace, top) and await self.top(namespace, owner) == top:
                 return top
         return None
 
@@ -59,11 +60,11 @@ class Owners:
 
     async def read(self, namespace: str, owner: OwnerRef) -> dict[str, Any] | None:
         """The owner itself as it is now, or None if it is gone, replaced by another of its name, or of an unknown
-        kind.
+        kind. Raises `ApiError`: that it is forbidden to read a known kind may pass, and says nothing about the owner.
         """
         try:
             raw = await self._get(namespace, owner)
-        except (paths.UnknownKind, paths.InvalidName, NotFound, Forbidden):
+        except (paths.UnknownKind, paths.InvalidName, NotFound):
             return None
         return raw if raw["metadata"]["uid"] == owner.uid else None
 
@@ -84,17 +85,19 @@ class Owners:
 
     async def _get(self, namespace: str, owner: OwnerRef) -> dict[str, Any]:
         path = paths.object_path(owner.api_version, owner.kind, namespace, owner.name, self._kinds)
-        return await self._client.get(path)
+        raw = await self._client.get(path)
+        remember(self._owner_of, raw["metadata"]["uid"], controller_of(raw), _REMEMBERED)
+        return raw
 
     async def _above(self, namespace: str, owner: OwnerRef) -> OwnerRef | None:
         if owner.uid in self._owner_of:
             self._owner_of.move_to_end(owner.uid)
             return self._owner_of[owner.uid]
-        raw = await self.read(namespace, owner)
-        above = None if raw is None else controller_of(raw)
-        if raw is not None:
-            remember(self._owner_of, owner.uid, above, _REMEMBERED)
-        return above
+        try:
+            raw = await self.read(namespace, owner)
+        except Forbidden:
+            return None
+        return None if raw is None else controller_of(raw)
 
     def _forget_what_it_owned(self, owner: OwnerRef) -> None:
         owned = [uid for uid, above in self._owner_of.items() if above is not None and above.uid == owner.uid]

@@ -59,12 +59,20 @@ def adopted(served: Served, owner: OwnerRef, above: OwnerRef) -> OwnerRef:
     spec = objects.get(place_of(path))["spec"]
     objects.delete(place_of(path), {})
     new = an_owner(served, above.kind, above.name, None, above.api_version, **spec)
-    place = place_of(paths.object_path(owner.api_version, owner.kind, "models", owner.name))
-    references = [
-        {"apiVersion": new.api_version, "kind": new.kind, "name": new.name, "uid": new.uid, "controller": True}
-    ]
-    objects.set_metadata(place, {"ownerReferences": references})
+    adopt(served, paths.object_path(owner.api_version, owner.kind, "models", owner.name), new)
     return new
+
+
+def adopt(served: Served, path: str, owner: OwnerRef) -> None:
+    """The object at `path` gets an owner."""
+    reference = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
+    served.server.objects.set_metadata(place_of(path), {"ownerReferences": [reference]})
 
 
 def stored(objects: ObjectStore, path: str) -> Json | None:

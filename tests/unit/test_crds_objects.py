@@ -85,6 +85,7 @@ MODEL_PLACEMENT: Object = {
                 "demand": "6 GB on 1 card",
                 "priority": -10,
                 "preempts": False,
+                "tolerations": [{"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}],
                 "since": "2026-11-30T12:00:00Z",
                 "last": "2026-11-30T12:05:00Z",
                 "waitable": True,

@@ -12,7 +12,7 @@ import pytest
 
 from shared.core.ledger import Entry, Mark, owner_hash
 from shared.core.owners import OwnerRef
-from shared.kube.errors import ApiError, Unavailable
+from shared.kube.errors import ApiError, Forbidden, Unavailable
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.unit.controlling import adopted, an_owner, controlling
@@ -202,14 +202,17 @@ async def test_a_new_leader_leaves_a_seat_whose_owner_it_does_not_know_until_it_
     assert scene.entries() == {}
 
 
-async def test_while_owners_cannot_be_asked_the_entry_stays_as_it_is(scene: Scene) -> None:
+@pytest.mark.parametrize(("status", "error"), [(503, Unavailable), (403, Forbidden)])
+async def test_while_owners_cannot_be_asked_the_entry_stays_as_it_is(
+    scene: Scene, status: int, error: type[ApiError]
+) -> None:
     top = scene.deployment()
     pod = scene.pod(0, scene.replica_set(top), top)
     await scene.settle()
     before = scene.entries()
     scene.gone(pod)
-    scene.control.served.server.fail(faults.respond(503), path="/deployments")
-    with pytest.raises(Unavailable):
+    scene.control.served.server.fail(faults.respond(status), path="/apis/apps/", times=5)
+    with pytest.raises(error):
         await scene.settle()
     assert scene.entries() == before
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from shared.core.owners import OwnerRef
-from shared.kube.errors import Unavailable
+from shared.kube.errors import Forbidden, Unavailable
 from shared.kube.owners import Owners
 from tests.fakes import faults
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import store
-from tests.unit.controlling import adopted, an_owner
+from tests.unit.controlling import adopt, adopted, an_owner
 
 APPS = "/apis/apps/v1/namespaces/models"
 
@@ -90,6 +90,17 @@ async def test_what_a_deployment_left_behind_belongs_to_the_one_that_adopts_it(s
     owners = Owners(served.client)
     assert await owners.living_top("models", owner) == old
     new = adopted(served, owner, old)
+    assert await owners.living_top("models", owner) == new
+    assert await owners.top("models", owner) == new
+
+
+async def test_what_was_nobodys_when_it_was_read_belongs_to_the_one_that_adopts_it_later(served: Served) -> None:
+    owner = an_owner(served, "ReplicaSet", "chat-1")
+    owners = Owners(served.client)
+    assert await owners.living_top("models", owner) == owner
+    new = an_owner(served, "Deployment", "chat")
+    adopt(served, f"{APPS}/replicasets/chat-1", new)
+    assert await owners.top("models", owner) == owner, "remembered until it is read for another reason"
     assert await owners.living_top("models", owner) == new
     assert await owners.top("models", owner) == new
 
@@ -194,6 +205,9 @@ async def test_an_owner_that_may_not_be_read_is_not_called_gone(served: Served) 
     owner = an_owner(served, "Deployment", "chat")
     owners = Owners(served.client)
     assert not await owners.is_gone("models", owner)
-    served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), times=2)
+    served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), times=3)
     assert not await owners.is_gone("models", OwnerRef("apps/v1", "Deployment", "chat", "uid-old"))
-    assert await owners.read("models", owner) is None
+    assert await Owners(served.client).top("models", owner) == owner
+    with pytest.raises(Forbidden):
+        await owners.read("models", owner)
+    assert await owners.read("models", owner) is not None

@@ -19,8 +19,9 @@ from controller.placements import Placements
 from shared.api import names
 from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef
-from shared.core.pods import PodFacts
+from shared.core.pods import PodFacts, pod_facts
 from shared.kube import paths
+from shared.kube.errors import Conflict
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
@@ -29,7 +30,7 @@ from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, store
-from tests.unit.controlling import NOW, Control, a_refusal, adopted, an_owner, controlling
+from tests.unit.controlling import NOW, Control, a_refusal, adopt, adopted, an_owner, controlling
 from tests.unit.core_builders import entry
 from tests.unit.fates import a_crash, a_fate
 from tests.unit.scraping import moved
@@ -737,10 +738,61 @@ async def test_a_pod_whose_owner_could_not_be_read_at_first_counts_for_one_workl
     top, replica_set = a_deployment(control)
     control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), method="GET", path="replicasets", times=2)
     control.see_pod("chat-1", replica_set)
-    await becomes(control, replica_set, "Running")
+    await becomes(control, top, "Running")
+    assert control.placement(replica_set) is None
+
+
+async def test_what_was_left_behind_is_told_of_the_one_that_adopts_it_later(control: Control) -> None:
+    old, replica_set = a_deployment(control)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, old, "Running")
+    control.objects.set_metadata(place_of(path_of(replica_set)), {"ownerReferences": []})
+    control.objects.delete(place_of(path_of(old)), {})
     control.see_pod("chat-1", replica_set, phase="Pending")
-    await becomes(control, top, "Placed")
-    await eventually(lambda: control.status(replica_set).get("placed") == 0)
+    await becomes(control, replica_set, "Placed")
+    new = an_owner(control.served, "Deployment", "chat", replicas=1)
+    adopt(control.served, path_of(replica_set), new)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, new, "Running")
+    await eventually(lambda: control.placement(replica_set) is None)
+
+
+async def test_of_two_workloads_of_one_name_the_report_is_that_of_the_first_as_long_as_it_is_there(
+    control: Control,
+) -> None:
+    first = OwnerRef("batch.volcano.sh/v1alpha1", "Job", "train", "uid-volcano")
+    pod = control.see_pod("train-a", first)
+    before = await becomes(control, first, "Running")
+    second = an_owner(control.served, "Job", "train", None, "batch/v1", parallelism=1, completions=1)
+    other = keeping(control)
+    with pytest.raises(Conflict):  # after which the queue waits longer each time
+        await other.reconcile(("models", second))
+    assert control.status(first) == before
+    control.cluster.pod_deleted(pod.key)
+    await eventually(lambda: control.placement(first) is None)
+    await eventually(lambda: control.reports.of("models", second) is None)
+    await other.reconcile(("models", second))
+    assert control.status(second)["phase"] == "Pending"
+
+
+async def test_what_was_told_of_a_bare_pod_goes_once_an_owner_has_adopted_it(control: Control) -> None:
+    pod = a_pod("steady-0").limited_to({names.card_resource(0): "6"}).on("t4").in_phase("Running")
+    path = paths.pods("models", "steady-0")
+    uid = store(control.objects, paths.pods("models"), pod.raw())["metadata"]["uid"]
+    bare = OwnerRef("v1", "Pod", "steady-0", uid)
+
+    def see() -> None:
+        facts = pod_facts(control.objects.get(place_of(path)))
+        assert facts is not None
+        control.cluster.pod_upserted(facts)
+
+    see()
+    await becomes(control, bare, "Running")
+    owner = an_owner(control.served, "StatefulSet", "steady", None, replicas=1)
+    adopt(control.served, path, owner)
+    see()
+    await becomes(control, owner, "Running")
+    await eventually(lambda: control.placement(bare) is None)
 
 
 async def test_a_pod_that_goes_while_its_owners_are_looked_up_counts_for_none(control: Control) -> None:

@@ -88,6 +88,7 @@ async def test_a_refusal_stands_in_the_status_of_the_top_owner(reports: RefusalR
         "demand": "6 GB on one card",
         "priority": 1000,
         "preempts": True,
+        "tolerations": [],
         "count": 1,
         "waitable": True,
     }
@@ -100,9 +101,33 @@ async def test_it_says_of_a_pod_that_never_preempts_that_it_does_not(reports: Re
     assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["preempts"] is False
 
 
+@pytest.mark.parametrize(
+    ("tolerations", "told"),
+    [
+        pytest.param(
+            [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "team", "value": "a", "effect": "NoSchedule"}],
+            [
+                {"key": "nvidia.com/gpu", "operator": "Exists"},
+                {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"},
+            ],
+            id="as-the-pod-has-it",
+        ),
+        pytest.param([{"key": "a", "operator": "Exists"}] * 17, [], id="too-many-to-be-kept"),
+        pytest.param([{"key": "a" * 1020, "operator": "Exists"}], [], id="too-long-to-be-kept"),
+    ],
+)
+async def test_it_says_what_the_pod_tolerated(
+    reports: RefusalReports, served: Served, tolerations: list[dict[str, str]], told: list[dict[str, str]]
+) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    reports.report(request(of(owner, tolerations=tolerations)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["tolerations"] == told
+
+
 async def test_a_malformed_ask_is_nothing_that_waiting_can_help(reports: RefusalReports, served: Served) -> None:
     owner = an_owner(served, "StatefulSet", "chat")
-    reports.report(request(of(owner)), WRONG)
+    reports.report(request(of(owner, tolerations=7)), WRONG)
     await eventually(lambda: bool(refusals(served, "statefulset-chat")))
     refusal = refusals(served, "statefulset-chat")["StatefulSet.chat"]
     assert (refusal["reason"], refusal["waitable"], refusal["demand"]) == ("invalid_request", False, "")

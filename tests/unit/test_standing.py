@@ -13,6 +13,7 @@ import pytest
 from controller.standing import still_refused
 from shared.core.owners import OwnerRef
 from shared.core.pods import PodFacts
+from shared.kube.errors import Forbidden
 from tests.fakes import faults
 from tests.unit.controlling import NOW, Control, a_refusal, an_owner, controlling
 
@@ -80,13 +81,14 @@ async def test_an_owner_below_the_top_is_judged_by_itself(control: Control) -> N
     assert not await stands(control, top, replace(new, uid="uid-gone"))
 
 
-async def test_an_owner_below_the_top_that_may_not_be_read_now_is_not_taken_for_gone(control: Control) -> None:
+async def test_while_an_owner_below_the_top_may_not_be_read_its_refusal_is_not_judged(control: Control) -> None:
     top = an_owner(control.served, "Deployment", "chat", replicas=1)
     owner = an_owner(control.served, "ReplicaSet", "chat-1", top, replicas=0)
     raw = await control.owners.read("models", top)
-    control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), path="replicasets", times=2)
+    control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), path="replicasets", times=1)
     refusal = a_refusal(owner, last=LAST)
-    assert await still_refused(control.owners, "models", top, raw, "ReplicaSet.chat-1", refusal, (), NOW)
+    with pytest.raises(Forbidden):
+        await still_refused(control.owners, "models", top, raw, "ReplicaSet.chat-1", refusal, (), NOW)
 
 
 async def test_an_owner_of_an_unknown_kind_is_not_judged_by_the_wishes_of_the_top(control: Control) -> None:

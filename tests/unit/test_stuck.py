@@ -130,6 +130,13 @@ async def test_without_a_scheduler_the_node_is_reason_enough(scene: Scene) -> No
     assert "not bound to it: node t4 is cordoned; it was deleted" in scene.control.events()[0]["message"]
 
 
+async def test_what_admission_lets_it_tolerate_the_next_one_tolerates_too(scene: Scene) -> None:
+    scene.control.cluster.node_upserted(node_facts(a_node("a10").tainted("nvidia.com/gpu").raw()))
+    scene.pod("chat-0", scene.owner(), tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
+    scene.watch()
+    await eventually(lambda: not scene.has("chat-0"))
+
+
 async def test_one_of_a_node_that_is_gone_is_placed_again(scene: Scene) -> None:
     scene.control.cluster.node_deleted("t4")
     scene.pod("chat-0", scene.owner(), said="")

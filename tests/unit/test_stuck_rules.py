@@ -121,6 +121,20 @@ def holding(*gbs: int, builder: Any = None) -> NodeState:
     return node("node-a", cards(*gbs), builder, ledger={ID: entry({0: 6})}, pods=[placed().facts()])
 
 
+@pytest.mark.parametrize(
+    ("pool", "better"), [pytest.param("gpu", "node-b", id="selected"), pytest.param("cpu", None, id="not-selected")]
+)
+def test_what_admission_added_to_a_pod_but_not_its_pin_is_as_good_as_in_the_template(
+    pool: str, better: str | None
+) -> None:
+    needs = Needs.of(a_pod().annotated(names.VRAM, "6").selecting(disk="fast").raw())
+    assert needs is not None
+    live = placed().tolerating("gpu").selecting(disk="slow", pool="gpu")
+    nodes = cluster(node("node-b", cards(16), a_node("node-b").tainted("gpu").labelled(disk="fast", pool=pool)))
+    assert better_node(nodes, live.facts(), needs) is None
+    assert better_node(nodes, live.facts(), needs.admitted_like(live.raw())) == better
+
+
 def test_another_node_with_room_is_better_than_one_that_is_closed() -> None:
     assert found(holding(16, builder=a_node("node-a").cordoned()), node("node-b", cards(16))) == "node-b"
     assert found(holding(16, builder=a_node("node-a").tainted("team")), node("node-b", cards(16))) == "node-b"

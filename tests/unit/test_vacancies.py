@@ -76,6 +76,13 @@ def test_it_is_vacant_no_more_once_there_is_a_pod_again(cluster: Cluster) -> Non
     assert vacant(cluster) == []
 
 
+def test_a_pod_of_another_namespace_with_a_copy_of_the_id_leaves_it_as_it_is(cluster: Cluster) -> None:
+    cluster.pod_deleted(pod().key)
+    cluster.pod_upserted(pod("copy", namespace="other"))
+    assert vacant(cluster) == [ID]
+    assert cluster.vacancies.last_owner(ID) == OWNER
+
+
 def test_it_is_vacant_no_more_once_the_entry_is_gone(cluster: Cluster) -> None:
     cluster.pod_deleted(pod().key)
     cluster.gpu_node_upserted(gpu_node(2, {}))

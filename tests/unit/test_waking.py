@@ -145,6 +145,16 @@ async def test_of_a_chain_of_owners_the_one_that_creates_the_pods_is_touched(
     assert woken(control, owner) == ([] if touched is None else ["chat-1"])
 
 
+async def test_what_admission_lets_its_pods_tolerate_keeps_none_from_waking(control: Control) -> None:
+    """As `ExtendedResourceToleration` does: the template tolerates nothing, its pods do."""
+    control.cluster.node_upserted(node_facts(a_node("t4").tainted("nvidia.com/gpu").raw()))
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    owner = await waiting(control, "chat", tolerations=tolerations)
+    other = await waiting(control, "bare")
+    await waker(control).walk()
+    assert woken(control, owner, other) == ["chat"]
+
+
 def ray_cluster(control: Control, name: str, *gbs: str) -> OwnerRef:
     """A head that asks for nothing, and groups of workers with `gbs` GB."""
     groups = [{"replicas": 1, "template": template(gb)} for gb in gbs]

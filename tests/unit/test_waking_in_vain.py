@@ -69,6 +69,55 @@ async def test_one_that_may_not_be_touched_keeps_the_room_no_longer_either(contr
     assert woken(control, first, other) == ["other"]
 
 
+@pytest.mark.parametrize("status", [429, 500])
+async def test_one_that_could_not_be_told_for_a_moment_has_its_turn_all_the_same(
+    control: Control, clock: Clock, status: int
+) -> None:
+    first = await waiting(control, "first", "12", **OLDER)
+    other = await waiting(control, "other", "12")
+    control.served.server.fail(faults.respond(status, "?"), method="PATCH", path="first", times=3)
+    one = waker(control, clock=clock)
+    await walks(one, clock, 3)
+    assert woken(control, first, other) == []
+    await walks(one, clock, 2)
+    assert woken(control, first, other) == ["first"]
+    await walks(one, clock, 1)
+    assert woken(control, first, other) == ["first", "other"]
+
+
+async def test_one_that_may_not_be_read_is_tried_again_after_pauses_that_grow(control: Control, clock: Clock) -> None:
+    owner = await waiting(control, "chat")
+    forbidden = faults.respond(403, '{"reason":"Forbidden"}')
+    control.served.server.fail(forbidden, method="GET", path="statefulsets/chat", times=1000)
+    one = waker(control, clock=clock)
+    await walks(one, clock, 200)
+    tries = sum(
+        each.startswith("GET") and each.endswith("statefulsets/chat") for each in control.served.server.requests
+    )
+    assert tries in {6, 7, 8}, "after pauses of 2, 4, 8, 16, 32 and 60 s"
+    assert woken(control, owner) == []
+    control.served.server.faults.clear()
+    await walks(one, clock, 61)
+    assert woken(control, owner) == ["chat"]
+
+
+async def test_one_that_may_not_be_read_for_a_moment_is_woken_soon(control: Control, clock: Clock) -> None:
+    owner = await waiting(control, "chat")
+    control.served.server.fail(
+        faults.respond(403, '{"reason":"Forbidden"}'), method="GET", path="statefulsets/chat", times=1
+    )
+    await walks(waker(control, clock=clock), clock, 3)
+    assert woken(control, owner) == ["chat"]
+
+
+async def test_one_that_can_never_be_told_gives_way(control: Control, clock: Clock) -> None:
+    first = await waiting(control, "first", "12", **OLDER)
+    other = await waiting(control, "other", "12")
+    control.served.server.fail(faults.respond(500, "?"), method="PATCH", path="first", times=100)
+    await walks(waker(control, clock=clock), clock, 14)
+    assert woken(control, first, other) == ["other"]
+
+
 async def test_one_that_was_woken_in_vain_gives_way_in_every_later_walk(control: Control, clock: Clock) -> None:
     over_quota = await waiting(control, "over-quota", "12", **OLDER)
     one = waker(control, clock=clock)

@@ -16,11 +16,15 @@ from shared.api.crds.model import ATOMIC_LIST, Conditions, CrdModel, ShortText, 
 MAX_PLACEMENTS = 20
 MAX_REFUSALS = 256
 MAX_HISTORY = 10
+MAX_TOLERATIONS = 16
+MAX_TOLERATIONS_LENGTH = 1024
+"""Of all texts of a refusal's tolerations together: a status has to hold many refusals."""
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Uid = Annotated[str, Field(max_length=64)]
 ReasonCode = Annotated[str, Field(max_length=64, pattern=r"^[a-z_]*$")]
 Message = Annotated[str, Field(max_length=1024)]
+TolerationText = Annotated[str, Field(max_length=MAX_TOLERATIONS_LENGTH)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -46,6 +50,18 @@ class Ended(StrEnum):
     DELETED = "Deleted"
 
 
+class RefusedToleration(CrdModel):
+    """A taint that the refused pod tolerates."""
+
+    key: TolerationText | None = None
+    operator: TolerationText
+    value: TolerationText | None = None
+    effect: TolerationText | None = None
+
+
+Tolerations = Annotated[list[RefusedToleration], Field(max_length=MAX_TOLERATIONS, json_schema_extra=ATOMIC_LIST)]
+
+
 class Refusal(CrdModel):
     """Pods of one owner that got no place."""
 
@@ -61,6 +77,8 @@ class Refusal(CrdModel):
     """The priority of the refused pod. Higher ones are woken first."""
     preempts: bool = True
     """Whether the refused pod may take the place of pods of lower priority: not with `preemptionPolicy: Never`."""
+    tolerations: Tolerations | None = None
+    """What the refused pod tolerated: admission may add tolerations that its owner's template lacks."""
     since: datetime
     """When the first pod was refused. Older ones are woken first."""
     last: datetime
