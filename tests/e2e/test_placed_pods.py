@@ -79,6 +79,9 @@ def test_nothing_of_a_pod_is_touched_but_what_a_placement_needs(
 
     metadata = placed["metadata"]
     record = json.loads(metadata["annotations"].pop(names.PLACED))
+    warned = metadata["annotations"].pop(names.WARNINGS)
+    assert names.NVIDIA_VISIBLE_DEVICES in warned
+    assert "--gpu-memory-utilization" in warned
     assert metadata["annotations"] == untouched["metadata"]["annotations"]
     identity = metadata["labels"].pop(names.RESERVATION)
     assert metadata["labels"] == untouched["metadata"]["labels"]
