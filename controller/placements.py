@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -28,7 +28,7 @@ from shared.kube import paths
 from shared.kube.backoff import jittered
 from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
-from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from shared.kube.fates import Fates
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
@@ -143,7 +143,7 @@ class Placements:
 
     def _victims_of(self, pod: PodFacts) -> int:
         state = self._cluster.node(pod.node)
-        return 0 if state is None else victims_left(state, pod, self._cluster.disruption_budgets.all)
+        return 0 if state is None else victims_left(state, pod, self._cluster.disruption_budgets.all())
 
     def _member(self, key: str) -> PodFacts | PodFate | None:
         """A pod that a workload counts: a placed one, or one of which there is something else to tell."""
@@ -201,21 +201,26 @@ class Placements:
         report = self._reports.of(namespace, top)
         ours = report if report is not None and report.workload.uid == top.uid else None
         old = ours.status if ours is not None else {}
-        owner = await self._owners.read(namespace, top)
-        gone = not top.uid or (owner is None and await self._owners.is_gone(namespace, top))
-        # What was left behind may have been adopted: then what it has is told of the one above.
-        is_top = owner is not None and controller_of(owner) is None
+        owner, is_closed = None, False
+        try:
+            owner = await self._owners.read(namespace, top)
+        except Forbidden:
+            is_closed = True  # Nothing is known of it, so nothing of it is over.
+        gone = not top.uid or (not is_closed and owner is None and await self._owners.is_gone(namespace, top))
+        # What was left behind may have been adopted: then what it has is told of the one above, as is its next refusal.
+        is_adopted = owner is not None and controller_of(owner) is not None
+        is_top = is_closed or (owner is not None and not is_adopted)
         if gone or not is_top:
             await self._move(workload)
         members = self._members(workload, old)
         pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
-        refusals = ours.refusals if ours is not None and not gone else {}
+        refusals = ours.refusals if ours is not None and not gone and not is_adopted else {}
         now = self._now()
         standing = {
             key: refusal
             for key, refusal in refusals.items()
-            if await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
+            if is_closed or await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
         }
         if gone or not (is_top or pods or fates or standing):
             self._told.pop(top.uid, None)
@@ -240,26 +245,36 @@ class Placements:
         status["history"] = history
         for key in refusals.keys() - standing.keys():
             status.setdefault("refusals", {})[key] = None
-        troubled = standing or trouble or status["phase"] == "Pending"
+        troubled = standing or trouble or is_closed or status["phase"] == "Pending"
         self._queue.add_after(workload, _TROUBLED_PERIOD_S if troubled else jittered(_PERIOD_S, 0.5, 1.5))
+        # What is shown from now on is no news any more: it is kept until it is told.
+        news = tuple(placement_news(old, pods, preempting, self._victims_of))
         try:
             if _differs(old, status):
-                await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)
+                try:
+                    await patch_status(self._client, namespace, top, status, ours.resource_version if ours else None)
+                except Unavailable:
+                    self._keep(top, news)  # It may be shown all the same.
+                    raise
                 if trouble is not None and trouble != old.get("outOfMemory"):
                     self._recorder.ran_out(trouble["code"])
-            # What is shown from now on is no news any more: it is kept until it is told.
-            untold = self._untold.setdefault(top.uid, deque(maxlen=_MOST_UNTOLD))
-            untold += placement_news(old, pods, preempting, self._victims_of)
+            untold = self._keep(top, news)
             await self._tell_troubles(namespace, top, standing, trouble, old)
             while untold:
                 await self._events.emit(namespace, top, *untold[0])
                 untold.popleft()
-            del self._untold[top.uid]
+            self._untold.pop(top.uid, None)
         except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
             # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
             log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)
             self._untold.pop(top.uid, None)
             self._queue.add_after(workload, _TROUBLED_PERIOD_S)
+
+    def _keep(self, top: OwnerRef, news: Iterable[News]) -> deque[News]:
+        """What is to be told of a workload, with `news`."""
+        untold = self._untold.setdefault(top.uid, deque(maxlen=_MOST_UNTOLD))
+        untold += [each for each in news if each not in untold]
+        return untold
 
     def _members(self, workload: Workload, old: Mapping[str, Any]) -> set[str]:
         """The uids of a workload's pods: those found so far, and those that its status shows, which a controller that

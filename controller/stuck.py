@@ -16,7 +16,14 @@ from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
 from controller.pace import Pace, Rounds
 from controller.room import Needs
-from controller.stuck_rules import better_node, made_again, says_it_lacks, waits_for_node, why_unbound
+from controller.stuck_rules import (
+    better_node,
+    is_of_present_template,
+    made_again,
+    says_it_lacks,
+    waits_for_node,
+    why_unbound,
+)
 from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef
 from shared.core.placement import has_room
@@ -161,10 +168,14 @@ class Stuck:
     async def _settle(
         self, pod: PodFacts, wait: _Wait, raw: Mapping[str, Any], words: str, *, is_overlooked: bool
     ) -> None:
-        owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
+        try:
+            owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
+        except Forbidden:
+            await self._tell(pod, wait, words, "its owner may not be read now, so it stays")
+            return
         again = None if owner is None else made_again(owner, raw)
         needs = None if again is None else Needs.of(again)
-        if needs is not None:
+        if needs is not None and owner is not None and is_of_present_template(owner, raw):
             needs = needs.admitted_like(raw)
         if pod.owner is None:
             await self._tell(pod, wait, words, "nobody would create it again: delete it and create it anew")

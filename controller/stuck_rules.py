@@ -63,6 +63,14 @@ def made_again(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, An
     return {**again, "spec": {**again["spec"], "volumes": pod["spec"].get("volumes")}}
 
 
+def is_of_present_template(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Whether `owner` made `pod` of the template that it has now. Only a StatefulSet's may be of an earlier one."""
+    if owner.get("kind") != "StatefulSet":
+        return True
+    revision = (pod["metadata"].get("labels") or {}).get(names.CONTROLLER_REVISION_HASH)
+    return bool(revision == (owner.get("status") or {}).get("updateRevision"))
+
+
 def says_it_lacks(words: str, pod: PodFacts) -> bool:
     """Whether the scheduler's words are that a node has too little of what `pod` was given by its placement."""
     given = {*(names.card_resource(index) for index, _ in pod.shares), *(resource for resource, _ in pod.units)}

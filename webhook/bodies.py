@@ -1,13 +1,14 @@
 """The room for the bodies of requests: taken by bytes that have arrived, and kept until the answer.
 
-A body that is only announced takes none. Where there is no room for more, that of which the rest is waited for longest
-gives its room to the others: an API server has a body whole before it connects.
+A body that is only announced takes none. Where there is no room for more, those of which the rest is waited for longest
+give theirs to younger ones, a small body never to a large one: an API server has a body whole before it connects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 
 
 class NoRoomError(TimeoutError):
@@ -43,10 +44,12 @@ class Bodies:
 
     def grow(self, body: Body, size: int) -> None:
         """Takes room for `size` more bytes of a body. Raises `NoRoomError`."""
-        most = self._most if body.size + size <= self._small else self._most - self._kept
-        while body in self._arriving and self.inside + size > most:
-            self._end(next(each for each in self._arriving if each.size or each is body), body)
         if body not in self._arriving:
+            raise NoRoomError
+        is_small = body.size + size <= self._small
+        lacking = self.inside + size - (self._most if is_small else self._most - self._kept)
+        if lacking > 0 and not self._make_room(body, lacking, least=1 if is_small else self._small + 1):
+            self._end(body)
             raise NoRoomError
         self.inside += size
         body.size += size
@@ -55,12 +58,23 @@ class Bodies:
         """From now on a body keeps its room, whoever comes."""
         self._arriving.pop(body, None)
 
-    def _end(self, oldest: Body, cause: Body) -> None:
-        self.arrived(oldest)
-        self.inside -= oldest.size
-        oldest.size = 0
-        if oldest is not cause:
-            oldest.give_up(NoRoomError())
+    def _make_room(self, body: Body, lacking: int, least: int) -> bool:
+        """Ends older bodies of `least` bytes and more, the oldest first; none if all of them together do not do."""
+        older = [each for each in takewhile(lambda each: each is not body, self._arriving) if each.size >= least]
+        if lacking > sum(each.size for each in older):
+            return False
+        for each in older:
+            if lacking <= 0:
+                break
+            lacking -= each.size
+            self._end(each)
+            each.give_up(NoRoomError())
+        return True
+
+    def _end(self, body: Body) -> None:
+        self.arrived(body)
+        self.inside -= body.size
+        body.size = 0
 
 
 class Body:

@@ -19,7 +19,7 @@ from shared.api import names
 from shared.core.card_choice import accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.disruption import DisruptionBudgets, protected
+from shared.core.disruption import DisruptionBudgets, Guard
 from shared.core.filters import admits_load, admits_node
 from shared.core.ledger import Mark
 from shared.core.node_choice import NodeSearch
@@ -115,7 +115,7 @@ def victims_left(state: NodeState, pod: PodFacts, budgets: DisruptionBudgets) ->
     """How many pods of lower priority have yet to leave a node before `pod` has the cards that it was given there."""
     others = state.without_placement_of(pod)
     lower = _lower(others, pod.priority)
-    order = _spared_first(lower, protected(lower, budgets))
+    order = _spared_first(lower, Guard(budgets).protected(lower))
     left_over = _left_over(others, order, lambda left: fits(left, pod.shares, units=pod.units))
     return len(left_over or ())
 
@@ -130,6 +130,7 @@ class _Search:
         self._priority = priority
         self._peers = Peers.of(snapshot, constraints)
         self._cards = NodeSearch(demand, constraints.requests.get(names.MEMORY, 0))
+        self._guard = Guard(snapshot.disruption_budgets)
         self._wanted = [(ask.least_gb, ask.count) for ask in demand.asks]
 
     def could_do(self, state: NodeState) -> bool:
@@ -154,7 +155,7 @@ class _Search:
     def on(self, state: NodeState) -> Preemption | None:
         """The place on one node, or None if there is none, or if the scheduler would take other victims."""
         lower = _lower(state, self._priority)
-        kept = protected(lower, self._snapshot.disruption_budgets)
+        kept = self._guard.protected(lower)
         order = _spared_first(lower, kept)
         peers = self._peers
         if self._constraints.pod_affinity:

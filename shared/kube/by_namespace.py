@@ -14,7 +14,6 @@ class ByNamespace(Generic[T]):
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, T]] = {}
 
-    @property
     def all(self) -> Mapping[str, Mapping[str, T]]:
         """The live mapping: valid until the next await."""
         return self._kept

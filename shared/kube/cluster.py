@@ -81,7 +81,7 @@ class Cluster:
             Nodes(self._nodes),
             self._namespaces,
             self.storage.volumes,
-            self.disruption_budgets.all,
+            self.disruption_budgets.all(),
             self.rejected.avoided(time.time()),
         )
 
@@ -93,9 +93,6 @@ class Cluster:
 
     def gpu_nodes(self) -> Mapping[str, GpuNode]:
         return self._gpu_nodes
-
-    def namespace_labels(self, namespace: str) -> Mapping[str, str] | None:
-        return self._namespaces.get(namespace)
 
     def locate(self, reservation: str) -> Located | None:
         """The ledger entry of an id, if some node has one."""

@@ -99,10 +99,23 @@ class Ledger:
         Returns the changes that were written. Entries that cannot be read are dropped. `change` is called again with a
         newer object after a conflict. Raises `ApiError`, a `Conflict` where one follows the other.
         """
+        return await self._change(node, lambda known: {**dict.fromkeys(known.broken), **change(known)})
+
+    async def drop(self, node: str, reservation: str) -> None:
+        """Ends an entry that another one on another node has replaced. Raises `ApiError`."""
+
+        def without(known: GpuNode) -> Changes:
+            entry = known.ledger.get(reservation)
+            has_no_pod = entry is not None and not self._cluster.carriers(reservation, entry.namespace)
+            return {reservation: None} if has_no_pod else {}
+
+        await self._change(node, without)
+
+    async def _change(self, node: str, change: Callable[[GpuNode], Changes]) -> Changes:
         conflicts = 0
         async with self._lock(node):
             while (known := self._cluster.gpu_node(node)) is not None:
-                changes = {**dict.fromkeys(known.broken), **change(known)}
+                changes = change(known)
                 if not changes and known.summary == self._summary(known, known.ledger):
                     break
                 try:
@@ -113,20 +126,10 @@ class Ledger:
                         raise
                     await self.refresh(node)
                 except NotFound:
-                    self._is_gone(known)
+                    self._forget_object(known)
                 else:
                     return changes
         return {}
-
-    async def drop(self, node: str, reservation: str) -> None:
-        """Ends an entry that another one on another node has replaced. Raises `ApiError`."""
-
-        def drop(known: GpuNode) -> Changes:
-            entry = known.ledger.get(reservation)
-            has_no_pod = entry is not None and not self._cluster.carriers(reservation, entry.namespace)
-            return {reservation: None} if has_no_pod else {}
-
-        await self.amend(node, drop)
 
     async def locate(self, reservation: str, node: str) -> Located | None:
         """The entry of an id: from memory, or from one live read of the node it should be on. Raises `ApiError`."""
@@ -144,7 +147,7 @@ class Ledger:
             raw = await self._client.get(paths.gpu_nodes(node))
         except NotFound:
             if known is not None:
-                self._is_gone(known)
+                self._forget_object(known)
         else:
             self._cluster.gpu_node_upserted(gpu_node(raw, exclusive=self._exclusive))
 
@@ -161,7 +164,7 @@ class Ledger:
                 except Conflict:
                     await self.refresh(node)
                 except NotFound:
-                    self._is_gone(known)
+                    self._forget_object(known)
                 else:
                     for wish in batch:
                         wish.outcome = True
@@ -209,7 +212,7 @@ class Ledger:
             return None
         return state.without_pod(self._cluster.hold_key(wish.replaces)).without_entry(wish.replaces)
 
-    def _is_gone(self, known: GpuNode) -> None:
+    def _forget_object(self, known: GpuNode) -> None:
         """Drops an object that a request did not find, but not its successor, of which a watch has told meanwhile."""
         now = self._cluster.gpu_node(known.name)
         if now is not None and now.uid == known.uid:

@@ -16,7 +16,7 @@ class Quotas(ByNamespace[frozenset[str]]):
 
     def limiting(self, namespace: str, resources: Collection[str]) -> Iterator[tuple[str, str]]:
         """The quotas of a namespace, by name, that limit one of `resources`, and which."""
-        for name, limited in sorted(self.all.get(namespace, {}).items()):
+        for name, limited in sorted(self.all().get(namespace, {}).items()):
             for resource in sorted(limited.intersection(resources)):
                 yield name, resource
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from shared.kube.backoff import backoff_s
-from shared.kube.errors import Conflict, Throttled, Unavailable
+from shared.kube.errors import Conflict, Forbidden, Throttled, Unavailable
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
 
@@ -116,7 +116,7 @@ class WorkQueue(Generic[K]):
                 with self._metrics.work.time():
                     await worker(key)
                 self.forget(key)
-            except (Conflict, Unavailable, Throttled) as error:
+            except (Conflict, Forbidden, Unavailable, Throttled) as error:
                 at_least_s = error.retry_after if isinstance(error, Throttled) else 0.0
                 delay_s = self.retry(key, at_least_s)
                 log.info("work postponed", queue=self.name, key=str(key), error=error, retry_s=delay_s)

@@ -69,6 +69,20 @@ def test_the_oldest_takes_no_room_from_younger_ones() -> None:
         assert (hall.ended, hall.room.inside) == ([], 40)
 
 
+def test_a_large_body_ends_nobody_where_that_would_not_make_room_and_never_a_small_one() -> None:
+    with ExitStack() as stack:
+        hall = Hall(stack)
+        hall.body("whole", 50).arrived()
+        hall.body("small", 10)
+        hall.body("large", 20)
+        for size in (21, 50):
+            with pytest.raises(NoRoomError):
+                hall.body("larger", size)
+        assert (hall.ended, hall.room.inside) == ([], 80)
+        hall.body("fits in its place", 20)
+        assert (hall.ended, hall.room.inside) == (["large"], 80)
+
+
 def test_large_bodies_leave_room_to_small_ones() -> None:
     with ExitStack() as stack:
         hall = Hall(stack)

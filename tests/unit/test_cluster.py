@@ -215,11 +215,11 @@ def test_a_pod_that_was_never_seen_can_be_deleted(cluster: Cluster) -> None:
 def test_namespace_labels_are_kept_as_last_told(cluster: Cluster) -> None:
     cluster.namespace_upserted("models", {"team": "a"})
     cluster.namespace_upserted("models", {"team": "b"})
-    assert cluster.namespace_labels("models") == {"team": "b"}
+    assert cluster.snapshot().namespaces.get("models") == {"team": "b"}
     assert cluster.snapshot().namespaces == {"models": {"team": "b"}}
     cluster.namespace_deleted("models")
     cluster.namespace_deleted("models")
-    assert cluster.namespace_labels("models") is None
+    assert "models" not in cluster.snapshot().namespaces
 
 
 def test_entries_are_known_in_the_order_of_their_writes_while_they_last(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.disruption import DisruptionBudget, disruption_budget, protected
+from shared.core.disruption import DisruptionBudget, Guard, disruption_budget
 from shared.core.pods import PodFacts
 from tests.builders import a_pod
 
@@ -22,11 +22,12 @@ def budget(selector: Mapping[str, Any] | None, allowed: int = 0, *evicted: str) 
 
 
 CHAT = {"matchLabels": {"app": "chat"}}
+IN = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["other", "chat"]}]}
 NOT_CHAT = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["chat"]}]}
 
 
 def kept(budgets: Mapping[str, DisruptionBudget], *pods: PodFacts) -> list[str]:
-    keys = protected(pods, {"models": budgets})
+    keys = Guard({"models": budgets}).protected(pods)
     return [each.name for each in pods if each.key in keys]
 
 
@@ -35,6 +36,8 @@ def kept(budgets: Mapping[str, DisruptionBudget], *pods: PodFacts) -> list[str]:
     [
         pytest.param(CHAT, ["chat"], id="labels"),
         pytest.param(NOT_CHAT, ["other"], id="not-even-by-not-in-a-pod-without-labels"),
+        pytest.param(IN, ["chat", "other"], id="one-of-several-values"),
+        pytest.param({**IN, **CHAT}, ["chat"], id="all-of-several-labels"),
         pytest.param({}, [], id="an-empty-selector-selects-none"),
         pytest.param(None, [], id="no-selector-selects-none"),
     ],

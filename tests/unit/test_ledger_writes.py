@@ -340,6 +340,15 @@ async def test_an_entry_is_dropped_on_top_of_what_others_wrote(
     assert set(reservations(served.server.objects, "t4")) == {TWO}
 
 
+async def test_a_drop_leaves_entries_that_it_cannot_read(process: Webhook, served: Served) -> None:
+    """They may be of a newer version; only the controller tidies up."""
+    await process.ledger.reserve("t4", ONE, entry({0: 4}))
+    write_status(served, reservations={**reservations(served.server.objects, "t4"), TWO: "of a later form"})
+    await process.ledger.refresh("t4")
+    await process.ledger.drop("t4", ONE)
+    assert reservations(served.server.objects, "t4") == {TWO: "of a later form"}
+
+
 async def test_an_entry_whose_pod_has_come_is_not_dropped(process: Webhook, served: Served) -> None:
     await process.ledger.reserve("t4", ONE, entry({0: 4}))
     process.cluster.pod_upserted(holder("late", {0: 4}, reservation=ONE, node="t4"))

@@ -757,6 +757,33 @@ async def test_what_was_left_behind_is_told_of_the_one_that_adopts_it_later(cont
     await eventually(lambda: control.placement(replica_set) is None)
 
 
+async def test_a_refusal_from_before_the_adoption_does_not_keep_the_report_of_what_was_adopted(
+    control: Control,
+) -> None:
+    bare = an_owner(control.served, "ReplicaSet", "chat-5d4f", replicas=2)
+    control.see_pod("chat-1", bare)
+    await control.refuse(bare, bare)
+    await becomes(control, bare, "Failed")
+    new = an_owner(control.served, "Deployment", "chat", replicas=2)
+    adopt(control.served, path_of(bare), new)
+    for name in ("chat-1", "chat-2"):
+        control.see_pod(name, bare)
+    await becomes(control, new, "Running")
+    await eventually(lambda: control.placement(bare) is None)
+
+
+async def test_while_an_owner_may_not_be_read_its_pods_are_reported_and_its_refusals_stay(control: Control) -> None:
+    top, replica_set = a_deployment(control, replicas=2)
+    control.see_pod("chat-1", replica_set)
+    await control.refuse(top, replica_set)
+    await becomes(control, top, "Failed")
+    control.served.server.fail(faults.respond(403, '{"reason":"Forbidden"}'), method="GET", path="deployments", times=9)
+    control.see_pod("chat-2", replica_set)
+    await eventually(lambda: control.status(top)["placed"] == 2)
+    assert control.status(top)["phase"] == "Failed"
+    assert set(control.status(top)["refusals"]) == {"ReplicaSet.chat-5d4f"}
+
+
 async def test_of_two_workloads_of_one_name_the_report_is_that_of_the_first_as_long_as_it_is_there(
     control: Control,
 ) -> None:
@@ -824,6 +851,14 @@ async def test_what_the_pods_of_a_template_were_warned_of_is_one_event(control: 
 async def test_what_could_not_be_told_when_it_was_shown_is_told_later(control: Control) -> None:
     top, replica_set = a_deployment(control)
     control.served.server.fail(faults.respond(503), method="POST", path="events", times=3)
+    control.see_pod("chat-1", replica_set)
+    await becomes(control, top, "Running")
+    await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])
+
+
+async def test_what_is_shown_though_the_answer_was_lost_is_told_all_the_same(control: Control) -> None:
+    top, replica_set = a_deployment(control)
+    control.served.server.fail(faults.lose_answer(), method="PATCH", path="modelplacements")
     control.see_pod("chat-1", replica_set)
     await becomes(control, top, "Running")
     await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])

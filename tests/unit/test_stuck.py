@@ -23,11 +23,13 @@ from shared.kube import paths
 from shared.kube.gpunodes import gpu_node as read_gpu_node
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.fakes import faults
+from tests.fakes.apiserver import place_of
 from tests.fakes.serving import eventually
 from tests.unit.admission import gpu_node, store
 from tests.unit.controlling import NOW, Control, an_owner, controlling, stored
 from tests.unit.core_builders import entry
 from tests.unit.scraping import value
+from tests.unit.seating import path_of
 
 ID = "aaaaaaaaaa"
 CARD = names.card_resource(0)
@@ -135,6 +137,27 @@ async def test_what_admission_lets_it_tolerate_the_next_one_tolerates_too(scene:
     scene.pod("chat-0", scene.owner(), tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
     scene.watch()
     await eventually(lambda: not scene.has("chat-0"))
+
+
+async def test_what_its_template_selects_no_more_keeps_it_from_no_node(scene: Scene) -> None:
+    """A StatefulSet does not replace a pending pod of an earlier template by itself."""
+    owner = scene.owner("StatefulSet")
+    scene.control.objects.update(
+        place_of(paths.status_of(path_of(owner))), lambda old: {**old, "status": {"updateRevision": "chat-2"}}
+    )
+    scene.pod("chat-0", owner, nodeSelector={"disk": "nowhere"})
+    scene.watch()
+    await eventually(lambda: not scene.has("chat-0"))
+
+
+async def test_while_its_owner_may_not_be_read_it_stays_and_is_explained(scene: Scene) -> None:
+    scene.pod("chat-0", scene.owner())
+    scene.control.served.server.fail(
+        faults.respond(403, '{"reason":"Forbidden"}'), method="GET", path="replicasets", times=1000
+    )
+    scene.watch()
+    await eventually(lambda: ("Pod", "its owner may not be read now, so it stays", 1) in scene.told())
+    assert scene.has("chat-0")
 
 
 async def test_one_of_a_node_that_is_gone_is_placed_again(scene: Scene) -> None:

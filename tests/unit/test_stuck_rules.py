@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from controller.room import Needs
-from controller.stuck_rules import better_node, made_again, says_it_lacks, waits_for_node, why_unbound
+from controller.stuck_rules import (
+    better_node,
+    is_of_present_template,
+    made_again,
+    says_it_lacks,
+    waits_for_node,
+    why_unbound,
+)
 from shared.api import names
 from shared.core.nodes import node_facts
 from shared.core.snapshot import NodeState
@@ -175,3 +182,13 @@ def test_it_lacks_units_where_it_was_given_those() -> None:
     pod = a_pod().limited_to({names.NVIDIA_GPU: "1"}).label(names.RESERVATION, ID).pinned_to("node-a").facts()
     assert says_it_lacks("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", pod)
     assert not says_it_lacks("0/1 nodes are available: 1 Insufficient kamiwaza.ai/vram-gb-gpu-0.", pod)
+
+
+@pytest.mark.parametrize(
+    ("kind", "revision", "is_present"),
+    [("StatefulSet", "chat-2", True), ("StatefulSet", "chat-1", False), ("ReplicaSet", "chat-1", True)],
+)
+def test_only_a_stateful_set_has_pods_of_an_earlier_template(kind: str, revision: str, is_present: bool) -> None:
+    owner = {"kind": kind, "status": {"updateRevision": "chat-2"}}
+    pod = {"metadata": {"labels": {names.CONTROLLER_REVISION_HASH: revision}}}
+    assert is_of_present_template(owner, pod) is is_present

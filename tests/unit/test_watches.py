@@ -63,7 +63,7 @@ async def test_what_is_there_is_in_the_picture_once_all_is_listed(served: Served
         state = cluster.node("t4")
         assert state is not None
         assert state.free_gb == (10,)
-        assert cluster.namespace_labels("models") == {"team": "a"}
+        assert cluster.snapshot().namespaces.get("models") == {"team": "a"}
         assert [pod.name for pod in cluster.carriers(ID, "models")] == ["pod"]
 
 
@@ -78,7 +78,7 @@ async def test_what_changes_and_goes_is_followed(served: Served) -> None:
         await served.client.delete(paths.gpu_nodes("t4"))
         await served.client.delete(paths.nodes("t4"))
         await eventually(lambda: cluster.node("t4") is None and cluster.gpu_node("t4") is None)
-        await eventually(lambda: cluster.namespace_labels("models") is None)
+        await eventually(lambda: "models" not in cluster.snapshot().namespaces)
 
 
 STORAGE = (
