@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from shared.core.cards import Card
 from shared.core.unit_kinds import UnitKind
@@ -40,10 +40,6 @@ _ENTRY = re.compile(
 )
 
 
-_MANY_ENTRIES = 16_384
-"""Entries whose texts are remembered: each write to a ledger is answered with all of it, most of it known."""
-
-
 class LedgerError(ValueError):
     """A ledger text that does not follow the format."""
 
@@ -58,7 +54,7 @@ class Mark(StrEnum):
     """Its pod waits until pods of lower priority have left: only such an entry may stand above a card's budget."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entry:
     """One pod's reservation: who asked, when it was written (unix seconds), GB by slot, units by resource.
 
@@ -88,6 +84,10 @@ class Entry:
         return _ENTRY.match(self.encode()) is not None
 
 
+_known: Final[WeakValueDictionary[str, Entry]] = WeakValueDictionary()
+"""The entries of all ledgers by their texts: each write to a ledger is answered with all of it, most of it known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The sums that a `GPUNode` shows in its columns, in GB.
@@ -102,9 +102,15 @@ class Summary:
     cards: str
 
 
-@lru_cache(maxsize=_MANY_ENTRIES)
 def decode(text: str) -> Entry:
     """The entry that `text` stands for. Raises `LedgerError` if it does not follow the format."""
+    entry = _known.get(text)
+    if entry is None:
+        entry = _known[text] = _decode(text)
+    return entry
+
+
+def _decode(text: str) -> Entry:
     match = _ENTRY.match(text)
     if match is None:
         raise LedgerError(f"not a reservation: {text!r}; the form is <namespace>/<hash>;<unix seconds>;<slot>:<GB>,...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -138,3 +139,12 @@ def test_a_card_out_of_service_and_foreign_use_are_not_free() -> None:
 
 def test_what_is_held_on_a_card_that_is_gone_stays_reserved() -> None:
     assert summarise([], {"r": entry({3: 6})}) == Summary(0, 6, 0, 0, "")
+
+
+def test_an_entry_is_parsed_once_and_remembered_for_as_long_as_somebody_has_it() -> None:
+    text = "models/0123abcd;1800000000;0:6"
+    first = decode(text)
+    assert decode("".join(text)) is first
+    gone = weakref.ref(first)
+    del first
+    assert gone() is None
