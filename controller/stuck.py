@@ -171,8 +171,7 @@ class Stuck:
         try:
             owner = None if pod.owner is None else await self._owners.read(pod.namespace, pod.owner)
         except Forbidden:
-            await self._tell(pod, wait, words, "its owner may not be read now, so it stays")
-            return
+            owner = None
         again = None if owner is None else made_again(owner, raw)
         needs = None if again is None else Needs.of(again)
         if needs is not None and owner is not None and is_of_present_template(owner, raw):

@@ -156,7 +156,12 @@ async def test_while_its_owner_may_not_be_read_it_stays_and_is_explained(scene: 
         faults.respond(403, '{"reason":"Forbidden"}'), method="GET", path="replicasets", times=1000
     )
     scene.watch()
-    await eventually(lambda: ("Pod", "its owner may not be read now, so it stays", 1) in scene.told())
+    await eventually(
+        lambda: (
+            ("Pod", "ReplicaSet chat is not known to create one that could go elsewhere, so it stays", 1)
+            in scene.told()
+        )
+    )
     assert scene.has("chat-0")
 
 
