@@ -39,8 +39,8 @@ _WEBHOOK_POINTS = {
 _CONTROLLER_POINTS = {
     "before-an-entry-is-looked-up": "controller/ledger_keeper.py:LedgerKeeper._if_it_has_a_pod:await has_pod:before",
     "between-look-up-and-drop": "controller/ledger_keeper.py:LedgerKeeper._if_it_has_a_pod:await has_pod:after",
-    "before-the-ledger-is-amended": "shared/kube/ledger.py:Ledger.amend:await self._write:before",
-    "after-the-ledger-is-amended": "shared/kube/ledger.py:Ledger.amend:await self._write:after",
+    "before-the-ledger-is-amended": "shared/kube/ledger.py:Ledger._change:await self._write:before",
+    "after-the-ledger-is-amended": "shared/kube/ledger.py:Ledger._change:await self._write:after",
 }
 
 
