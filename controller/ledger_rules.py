@@ -104,16 +104,17 @@ def review_ledger(
     settled = changes.keys() | carriers.keys() | set(vacant)
     unsettled = set().union(*(held_by(entry) for each, entry in ledger.items() if each not in settled))
     for reservation, pod in carriers.items():
-        if not entry_of(pod).is_writable:
+        own = entry_of(pod)
+        if not own.is_writable:
             continue  # It counts by itself, as a pod without an entry does.
         if reservation not in ledger:
             anew = lost if reservation in crowded_out else changes
-            anew[reservation] = replace(entry_of(pod), mark=_mark_anew(pod, pods))
+            anew[reservation] = replace(own, mark=_mark_anew(pod, pods))
             continue
         entry = ledger[reservation]
         has_room = pod.bound and unsettled.isdisjoint(held_by(entry))
         mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not has_room else Mark.NONE
-        true = replace(entry_of(pod), mark=mark)
+        true = replace(own, mark=mark)
         if _says(entry) != _says(true):
             changes[reservation] = true
     forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
