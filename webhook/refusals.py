@@ -97,12 +97,13 @@ class RefusalReports:
         report = self._pending.get(key)
         if report is None:
             return
+        # Counted from the start of the write: what is reported while it is under way has to wait as well.
+        remember(self._written_at, key, time.monotonic(), _MOST_PENDING)
         try:
             await self._record(report)
         except (InvalidName, Forbidden, NotFound, Invalid) as error:
             # A made-up owner, or a namespace that is going: no repetition mends that. The next refusal tries again.
             log.info("refusal not reported", namespace=report.namespace, owner=report.owner.name, error=error)
-        remember(self._written_at, key, time.monotonic(), _MOST_PENDING)
         if self._pending.get(key) is report:
             del self._pending[key]
 

@@ -158,6 +158,22 @@ async def test_many_refusals_of_one_owner_are_one_write(served: Served) -> None:
     await asyncio.gather(writing, return_exceptions=True)
 
 
+async def test_a_refusal_while_the_one_before_is_being_written_waits_as_well(
+    reports: RefusalReports, served: Served
+) -> None:
+    owner, other = an_owner(served, "StatefulSet", "chat"), an_owner(served, "StatefulSet", "other")
+    go_on = asyncio.Event()
+    served.server.fail(faults.hold(go_on), method="PATCH")
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: writes(served) == 1)
+    reports.report(request(of(owner)), FULL)
+    go_on.set()
+    await eventually(lambda: bool(refusals(served, "statefulset-chat")))
+    reports.report(request(of(other)), FULL)
+    await eventually(lambda: bool(refusals(served, "statefulset-other")))
+    assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["count"] == 1
+
+
 async def test_a_repetition_keeps_its_age_and_is_counted(served: Served) -> None:
     owner = an_owner(served, "StatefulSet", "chat")
     for _ in range(2):
