@@ -30,7 +30,8 @@ class CommonSettings:
     exclusive: bool = False
     preemption: bool = False
     log_level: str = "info"
-    health_host: str = "0.0.0.0"  # noqa: S104 - the kubelet probes the pod's address
+    health_host: str = ""
+    """Empty: all addresses, of IPv4 and of IPv6. The kubelet probes the pod's."""
     health_port: int = 8081
     owner_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """API version and kind to plural of the custom kinds that own model pods and may be read."""
@@ -41,7 +42,8 @@ class WebhookSettings:
     """The webhook's own."""
 
     common: CommonSettings
-    listen_host: str = "0.0.0.0"  # noqa: S104 - the API server calls the pod's address
+    listen_host: str = ""
+    """Empty: all addresses, of IPv4 and of IPv6. The API server calls the pod's."""
     listen_port: int = 9443
     runtime_class: str | None = None
 

@@ -1,7 +1,8 @@
 """The connections of a process's servers: how many there may be, and how long a client may take over each step.
 
 aiohttp bounds the size of headers and ends connections that stay idle, also those on which an answer waits to be read.
-Bounded here is what it leaves open: a TLS handshake, a header that trickles in, and the number of connections.
+Bounded here and in `acceptor.py` is what it leaves open: TLS handshakes, a header that trickles in, and the number of
+connections.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from shared.obs.acceptor import Acceptor, Tls
+
 ARRIVED: Final = web.RequestKey("arrived", float)
 """When the first byte of a request arrived, in the loop's time."""
 
-_BACKLOG: Final = 256
 _READ_AHEAD: Final = 64 * 2**10
 """So many bytes of a body may lie in memory twice before somebody reads it, beside what one read of a socket brings."""
 _STEPS: Final = 5
@@ -34,7 +36,8 @@ class Limits:
     """
 
     most: int = 800
-    """Of those whose handshake is over: before that there is only its time."""
+    """Of those whose handshake is over."""
+    most_handshakes: int = 800
     handshake_s: float = 10.0
     header_s: float = 5.0
     idle_s: float = 120.0
@@ -47,17 +50,22 @@ class Limits:
 class Connections:
     """The connections that are open. Beyond `limits.most` one is ended for the newest.
 
-    `turned_away` counts those. It is never one on which a whole request waits for its answer. Nor is it the newest, as
-    long as there is another.
+    It is never one on which a whole request waits for its answer. Nor is it the newest, as long as there is another.
     """
 
     def __init__(self, limits: Limits = Limits()) -> None:
         self.limits = limits
-        self.turned_away = 0
+        self._ended = 0
+        self._acceptor: Acceptor | None = None
         self._open: dict[web.RequestHandler, _Connection] = {}
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def turned_away(self) -> int:
+        """How many were ended for newer ones so far, those in their handshake included."""
+        return self._ended + (self._acceptor.ended if self._acceptor else 0)
 
     @asynccontextmanager
     async def serving(
@@ -79,20 +87,14 @@ class Connections:
             read_bufsize=_READ_AHEAD,
         )
         await runner.setup()
+        limits = self.limits
+        tls = Tls(context, limits.most_handshakes, limits.handshake_s, limits.goodbye_s) if context else None
         try:
-            listener = await asyncio.get_running_loop().create_server(
-                lambda: _Connection(self, cast("web.Server", runner.server)()),
-                host,
-                port,
-                ssl=context,
-                backlog=_BACKLOG,
-                ssl_handshake_timeout=self.limits.handshake_s if context else None,
-                ssl_shutdown_timeout=self.limits.goodbye_s if context else None,
-            )
+            self._acceptor = Acceptor(host, port, lambda: _Connection(self, cast("web.Server", runner.server)()), tls)
             try:
-                yield listener.sockets[0].getsockname()[1]
+                yield self._acceptor.port
             finally:
-                listener.close()
+                self._acceptor.close()
         finally:
             await runner.cleanup()
             for connection in self._open.values():
@@ -103,7 +105,7 @@ class Connections:
         self._open[connection.handler] = connection
         if len(self._open) > self.limits.most:
             least_missed = self._least_missed(connection)
-            self.turned_away += 1
+            self._ended += 1
             self.left(least_missed)
             least_missed.abort()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from controller.authority import Issued, issue, server_names
+from shared.obs import acceptor as acceptor_module
 from shared.obs.connections import ARRIVED, Connections, Limits
 from tests.fakes.serving import eventually
 from webhook.serving import _load, _new_context, _Pair
@@ -198,6 +201,65 @@ async def test_a_handshake_that_does_not_end_ends_the_connection(start: Start) -
     site = await start(handshake_s=0.05)
     reader, _ = await site.connect(tls=False)
     assert await is_ended(reader)
+
+
+async def test_more_handshakes_than_there_may_be_keep_nobody_out(start: Start) -> None:
+    site = await start(most_handshakes=4, handshake_s=60.0)
+    silent = [await site.connect(tls=False) for _ in range(10)]
+    for reader, _ in silent[:6]:
+        assert await is_ended(reader)
+    assert await site.answers()
+    assert site.connections.turned_away == 7
+    assert not silent[-1][0].at_eof()
+
+
+async def test_what_is_no_handshake_ends_and_leaves_nothing(start: Start) -> None:
+    site = await start(handshake_s=60.0)
+    for _ in range(3):
+        reader, writer = await site.connect(tls=False)
+        writer.write(REQUEST)
+        assert await is_ended(reader)
+    assert await site.answers()
+    acceptor = site.connections._acceptor
+    assert acceptor is not None
+    await eventually(lambda: not acceptor._under_way)
+
+
+async def test_a_handshake_that_is_under_way_when_the_server_ends_does_not_hold_it_up(issued: Issued) -> None:
+    site = Site(Connections(Limits(handshake_s=60.0)), ssl.create_default_context())
+    async with served(site, issued) as site.port:
+        reader, writer = await site.connect(tls=False)
+        acceptor = site.connections._acceptor
+        await eventually(lambda: acceptor is not None and len(acceptor._under_way) == 1)
+    assert await is_ended(reader)
+    writer.transport.abort()
+
+
+async def test_it_waits_while_no_file_is_left_and_then_goes_on(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept, failed = socket.socket.accept, 0
+
+    def without_files(listening: socket.socket) -> tuple[socket.socket, object]:
+        nonlocal failed
+        if failed < 3:
+            failed += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listening)
+
+    monkeypatch.setattr(acceptor_module, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(socket.socket, "accept", without_files)
+    site = await start()
+    assert await site.answers()
+    assert failed == 3
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_no_host_is_every_address_of_either_family(address: str) -> None:
+    async with Connections().serving(web.Application(), "", 0, shutdown_s=0.01) as port:
+        reader, writer = await asyncio.open_connection(address, port)
+        writer.write(REQUEST)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 404")
+        writer.transport.abort()
 
 
 async def test_an_answer_that_nobody_reads_ends_the_connection(start: Start) -> None:

@@ -15,8 +15,8 @@ def test_what_is_not_set_is_what_the_chart_installs() -> None:
     assert common == controller.common
     assert (common.namespace, common.tls_secret) == ("placement-system", "placement-operator-webhook-tls")
     assert (common.kubeconfig, common.exclusive, common.log_level) == (None, False, "info")
-    assert (common.health_host, common.health_port) == ("0.0.0.0", 8081)
-    assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("0.0.0.0", 9443, None)
+    assert (common.health_host, common.health_port) == ("", 8081)
+    assert (webhook.listen_host, webhook.listen_port, webhook.runtime_class) == ("", 9443, None)
     assert not common.preemption
     assert controller.identity == "controller-0"
     assert controller.lease == "placement-operator-controller"
