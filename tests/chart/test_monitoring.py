@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from shared.obs.metrics import definitions
+from tests.chart.promql import PromqlError, labels_of
 from tests.chart.rendering import Helm, Manifest, Rendered
 from webhook.outcome import Cause
 
 ROOT = Path(__file__).parents[2]
 CRD_KINDS = ("PodMonitor", "PrometheusRule")
-METRIC = re.compile(r"\bplacement_[a-z_]+")
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +91,27 @@ def test_the_runbook_explains_every_check_of_a_webhook() -> None:
     assert "\n| a collection, " in _section("Webhook not ready")
 
 
-def test_every_alert_asks_for_metrics_that_exist(alerts: list[dict[str, Any]]) -> None:
+def test_every_alert_can_fire_and_its_summary_names_labels_that_it_has(alerts: list[dict[str, Any]]) -> None:
     known = {definition.name: set(definition.labels) for definition in definitions()}
     for alert in alerts:
-        asked = METRIC.findall(alert["expr"])
-        assert asked, alert["alert"]
-        assert set(asked) <= known.keys(), alert["alert"]
-        labels = {label for name in asked for label in known[name]} | {"namespace", "pod"}
         named = re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"])
-        by = [label.strip() for group in re.findall(r"by \(([^)]+)\)", alert["expr"]) for label in group.split(",")]
-        matched = re.findall(r"[{,](\w+)=", alert["expr"])
-        assert {*named, *by, *matched} <= labels, alert["alert"]
+        assert set(named) <= labels_of(alert["expr"], known), alert["alert"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("sum by (card (gb)", "parenthesis"),
+        ("nothing > 0", "there is no metric nothing"),
+        ('gb{card="0", gpu="1"} > 0', "gb has no label gpu"),
+        ("sum by (gpu) (gb) > 0", "aggregated by gpu"),
+        ("gb > free", "no pairs"),
+        ("1 > 0", "scalar"),
+    ],
+)
+def test_an_alert_that_could_not_fire_is_noticed(expression: str, why: str) -> None:
+    with pytest.raises(PromqlError, match=why):
+        labels_of(expression, {"gb": {"card"}, "free": {"node"}})
 
 
 def test_every_alert_waits_and_has_a_severity(alerts: list[dict[str, Any]]) -> None:
