@@ -1,4 +1,4 @@
-"""Explains placed pods that the kubelet rejected, and clears away the dead ones that their owners pile up.
+"""Explains placed pods that the kubelet rejected, and clears away the dead ones of owners, which would pile them up.
 
 Nothing has to be released or woken here: a dead pod holds nothing, so its entry goes as soon as it is seen, and an
 owner whose next pod is refused then is woken as any other is, at growing intervals.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import OrderedDict
 from typing import Final
 
 from controller.control_recorder import ControlRecorder
@@ -20,6 +21,7 @@ from shared.kube.client import KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.errors import Conflict, Forbidden, NotFound
 from shared.kube.owners import Owners
+from shared.kube.recent import remember
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -28,6 +30,11 @@ log = get_logger(__name__)
 
 _PERIOD_S: Final = 0.2
 """Between two deletions. A ReplicaSet creates the next pod at once, so this must not be slower than a kubelet's no."""
+
+_EQUAL_S: Final = 300.0
+"""How long equal words about one owner are not said again: its pods may be rejected as fast as it creates them."""
+_REMEMBERED: Final = 4096
+_HELD_BACK_S: Final = 10.0
 
 _AVOIDED: Final = "for five minutes pods go there only where no other node has room"
 _OWNED: Final = (
@@ -38,7 +45,7 @@ _BARE: Final = "it will not start again: delete it and create it anew"
 
 
 class Rejected:
-    """Of the dead pods of one owner the newest is kept, for people to look at."""
+    """A dead pod of an owner goes once it is explained there. One without an owner stays: nobody creates another."""
 
     def __init__(
         self,
@@ -54,7 +61,7 @@ class Rejected:
         self._owners = owners
         self._events = events
         self._recorder = recorder or ControlRecorder()
-        self._told: dict[str, str] = {}
+        self._told: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._pace = Pace(_PERIOD_S)
         self._queue: WorkQueue[str] = WorkQueue("rejected pods", queues)
 
@@ -69,33 +76,41 @@ class Rejected:
             unsubscribe()
 
     async def look(self, key: str) -> None:
-        """Explains the newest dead pod of one owner and deletes the oldest, if it has several. Raises `ApiError`."""
+        """Explains the newest dead pod of one owner and deletes the oldest. Raises `ApiError`."""
         pods = sorted(self._cluster.rejected.of(key), key=_age)
         if not pods:
-            self._told.pop(key, None)
             return
+        newest = pods[-1]
         try:
-            await self._tell(key, pods[-1])
-            if len(pods) > 1:
+            is_told = await self._tell(key, newest)
+            if newest.owner is None:
+                return
+            if is_told or len(pods) > 1:
                 await self._clear(key, pods[0])
+            else:
+                self._queue.add_after(key, _HELD_BACK_S)
         except (NotFound, Forbidden) as error:
             # Its namespace goes, and takes it along.
-            log.info("rejected pod not settled", namespace=pods[-1].namespace, pod=pods[-1].name, error=error)
+            log.info("rejected pod not settled", namespace=newest.namespace, pod=newest.name, error=error)
 
-    async def _tell(self, key: str, pod: RejectedPod) -> None:
-        """Records the event on the pod's workload, unless the last one said the same. It names no pod, so that equal
-        ones are folded.
+    async def _tell(self, key: str, pod: RejectedPod) -> bool:
+        """Records the event on the pod's workload, unless the same was said of late; whether it stands there. It names
+        no pod, so that equal ones are folded.
         """
         advice = _BARE if pod.owner is None else _OWNED
         said = pod.message.rstrip(".") or "no reason given"
         message = f"the kubelet of node {pod.node} rejected a pod ({pod.reason}): {said}; {_AVOIDED}; {advice}"
-        if self._told.get(key) == message:
-            return
+        now = time.monotonic()
+        last, at = self._told.get(key, ("", 0.0))
+        if last == message and now < at + _EQUAL_S:
+            return True
         about = OwnerRef("v1", "Pod", pod.name, pod.uid)
         if pod.owner is not None:
             about = await self._owners.top(pod.namespace, pod.owner)
-        if await self._events.emit(pod.namespace, about, EventType.WARNING, "Rejected", message):
-            self._told[key] = message
+        if not await self._events.emit(pod.namespace, about, EventType.WARNING, "Rejected", message):
+            return False
+        remember(self._told, key, (message, now), _REMEMBERED)
+        return True
 
     async def _clear(self, key: str, oldest: RejectedPod) -> None:
         now = time.monotonic()

@@ -256,7 +256,7 @@ REJECTED_DELETED: Final = Definition(
     "placement_rejected_pods_deleted_total",
     _counter,
     Of.LEADER,
-    "Dead pods that were cleared away: a kubelet had rejected them, and their owner has a newer one",
+    "Dead pods that were cleared away: a kubelet had rejected them, and they have an owner",
 )
 OUT_OF_MEMORY: Final = Definition(
     "placement_out_of_memory_total",

@@ -1,4 +1,4 @@
-"""Dead pods that kubelets rejected: explained on their workload, and all but the newest cleared away."""
+"""Dead pods that kubelets rejected: explained on their workload, and cleared away where that creates others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from controller import rejected as rejected_module
 from controller.control_recorder import ControlRecorder
 from controller.events import Events
 from controller.rejected import Rejected
@@ -96,30 +97,60 @@ async def test_a_bare_pod_is_told_itself_and_stays(control: Control) -> None:
     assert message.endswith("; it will not start again: delete it and create it anew")
 
 
-async def test_of_one_owner_the_newest_stays_and_equal_words_are_said_once(control: Control) -> None:
+async def test_those_of_owners_go_once_they_are_explained_and_equal_words_are_said_once(control: Control) -> None:
     owner, other = (an_owner(control.served, "ReplicaSet", name) for name in ("chat", "other"))
     for number in range(3):
         reject(control, placed(f"chat-{number}", owner, number))
     reject(control, placed("other-0", other))
     store(control.objects, paths.pods("models"), placed("chat-running", owner, 3).raw())
     recorder = start(control)
-    await eventually(lambda: left(control) == ["chat-2", "chat-running", "other-0"])
-    await eventually(lambda: value(recorder, "placement_rejected_pods_deleted_total") == 2)
+    await eventually(lambda: left(control) == ["chat-running"])
+    await eventually(lambda: value(recorder, "placement_rejected_pods_deleted_total") == 4)
     assert [each["count"] for each in control.events()] == [1, 1]
     reject(control, placed("chat-4", owner, 4))
-    await eventually(lambda: left(control) == ["chat-4", "chat-running", "other-0"])
+    await eventually(lambda: left(control) == ["chat-running"])
     reject(control, placed("chat-5", owner, 5), "other words")
     await eventually(lambda: len(control.events()) == 3)
     assert [each["count"] for each in control.events()] == [1, 1, 1]
 
 
+async def test_equal_words_are_said_again_after_some_minutes(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejected_module, "_EQUAL_S", 0.0)
+    owner = an_owner(control.served, "ReplicaSet", "chat")
+    start(control)
+    for number in range(2):
+        reject(control, placed(f"chat-{number}", owner, number))
+        await eventually(lambda: not left(control))
+    (event,) = control.events()
+    assert event["count"] > 1
+
+
+async def test_one_that_could_not_be_explained_yet_stays_until_it_is(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held_back = 0
+
+    async def emit(*_: object) -> bool:
+        nonlocal held_back
+        assert left(control) == ["chat-0"]
+        held_back += 1
+        return held_back > 2
+
+    monkeypatch.setattr(rejected_module, "_HELD_BACK_S", 0.01)
+    monkeypatch.setattr(Events, "emit", emit)
+    reject(control, placed("chat-0", an_owner(control.served, "ReplicaSet", "chat")))
+    start(control)
+    await eventually(lambda: not left(control))
+    assert held_back == 3
+
+
 async def test_one_that_is_gone_already_is_passed_over(control: Control) -> None:
     owner = an_owner(control.served, "ReplicaSet", "chat")
-    for number in range(3):
+    for number in range(2):
         reject(control, placed(f"chat-{number}", owner, number))
     control.served.server.fail(faults.respond(404, '{"reason":"NotFound"}'), method="DELETE", path="chat-0")
     start(control)
-    await eventually(lambda: left(control) == ["chat-0", "chat-2"])
+    await eventually(lambda: left(control) == ["chat-0"])
 
 
 async def test_a_server_that_is_away_is_asked_again(control: Control) -> None:
@@ -128,7 +159,7 @@ async def test_a_server_that_is_away_is_asked_again(control: Control) -> None:
         reject(control, placed(f"chat-{number}", owner, number))
     control.served.server.fail(faults.respond(503, "?"), method="DELETE", path="chat-0")
     start(control)
-    await eventually(lambda: left(control) == ["chat-1"])
+    await eventually(lambda: not left(control))
 
 
 async def test_a_namespace_that_goes_does_not_end_the_work(control: Control) -> None:
