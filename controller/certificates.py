@@ -35,7 +35,7 @@ from controller.authority import (
 from shared.kube import paths
 from shared.kube.client import Json, KubeClient
 from shared.kube.errors import AlreadyExists, NotFound
-from shared.kube.reflector import Reflector
+from shared.kube.reflector import Feed, Reflector
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -131,7 +131,8 @@ class Certificates:
             queue.add_after(key, (await self.reconcile()).total_seconds())
 
         async with asyncio.TaskGroup() as group:
-            wake = _Wake(queue, self._secret)
+            # Whatever changes, everything is looked at again.
+            wake: Feed[str] = Feed(lambda _key, _version: queue.add(self._secret), lambda _key: queue.add(self._secret))
             for path, name in self._watched:
                 reflector = Reflector(self._client, path, _version, wake, field_selector=f"metadata.name={name}")
                 group.create_task(reflector.run())
@@ -268,23 +269,6 @@ class Certificates:
 
     def _issue(self) -> Issued:
         return issue(self._names, self._now(), self._lifetime)
-
-
-class _Wake:
-    """Has everything looked at again when anything changes."""
-
-    def __init__(self, queue: WorkQueue[str], key: str) -> None:
-        self._queue = queue
-        self._key = key
-
-    def upserted(self, _key: str, _new: str, _old: str | None) -> None:
-        self._queue.add(self._key)
-
-    def deleted(self, _key: str, _old: str) -> None:
-        self._queue.add(self._key)
-
-    def synced(self) -> None:
-        pass
 
 
 def _promoted(pair: Pair) -> dict[str, bytes | None]:

@@ -43,6 +43,23 @@ class Handler(Protocol[T_contra]):
 
 
 @dataclass(frozen=True, slots=True)
+class Feed(Generic[T]):
+    """A handler that hands on what there is now, whatever there was before."""
+
+    put: Callable[[str, T], None]
+    drop: Callable[[str], None]
+
+    def upserted(self, key: str, new: T, _old: T | None) -> None:
+        self.put(key, new)
+
+    def deleted(self, key: str, _old: T) -> None:
+        self.drop(key)
+
+    def synced(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """How long things may take, in seconds; watches and lists are spread by chance around it.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from shared.core.disruption import disruption_budget
-from shared.core.nodes import NodeFacts, node_facts
+from shared.core.nodes import node_facts
 from shared.core.pod_fate import PodFate, pod_fate
 from shared.core.pods import PodFacts, interned, pod_facts
 from shared.core.rejected import RejectedPod, rejected_pod
@@ -21,9 +21,9 @@ from shared.kube import paths
 from shared.kube.client import Json, KubeClient
 from shared.kube.cluster import Cluster
 from shared.kube.fates import Fates
-from shared.kube.gpunodes import GpuNode, gpu_node
+from shared.kube.gpunodes import gpu_node
 from shared.kube.quotas import limited_resources
-from shared.kube.reflector import Pace, Reflector
+from shared.kube.reflector import Feed, Reflector
 
 T = TypeVar("T")
 
@@ -37,12 +37,6 @@ class SeenPod:
     succeeded: bool = False
     rejected: RejectedPod | None = None
     fate: PodFate | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Namespace:
-    name: str
-    labels: Mapping[str, str]
 
 
 class _Pods:
@@ -72,100 +66,35 @@ class _Pods:
         pass
 
 
-class _Nodes:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def upserted(self, _key: str, new: NodeFacts, _old: NodeFacts | None) -> None:
-        self._cluster.node_upserted(new)
-
-    def deleted(self, key: str, _old: NodeFacts) -> None:
-        self._cluster.node_deleted(key)
-
-    def synced(self) -> None:
-        pass
-
-
-class _Namespaces:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def upserted(self, _key: str, new: _Namespace, _old: _Namespace | None) -> None:
-        self._cluster.namespace_upserted(new.name, new.labels)
-
-    def deleted(self, key: str, _old: _Namespace) -> None:
-        self._cluster.namespace_deleted(key)
-
-    def synced(self) -> None:
-        pass
-
-
-class _GpuNodes:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def upserted(self, _key: str, new: GpuNode, _old: GpuNode | None) -> None:
-        self._cluster.gpu_node_upserted(new)
-
-    def deleted(self, key: str, _old: GpuNode) -> None:
-        self._cluster.gpu_node_deleted(key)
-
-    def synced(self) -> None:
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Feed(Generic[T]):
-    """Hands on what there is now, whatever there was before."""
-
-    put: Callable[[str, T], None]
-    drop: Callable[[str], None]
-
-    def upserted(self, key: str, new: T, _old: T | None) -> None:
-        self.put(key, new)
-
-    def deleted(self, key: str, _old: T) -> None:
-        self.drop(key)
-
-    def synced(self) -> None:
-        pass
-
-
 class Watches:
     """Runs the reflectors that feed `cluster`, and `fates` where somebody tells of them."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        cluster: Cluster,
-        *,
-        exclusive: bool,
-        fates: Fates | None = None,
-        pace: Pace = Pace(),
-    ) -> None:
+    def __init__(self, client: KubeClient, cluster: Cluster, *, exclusive: bool, fates: Fates | None = None) -> None:
         storage, quotas, budgets = cluster.storage, cluster.quotas, cluster.disruption_budgets
 
-        def besides(path: str, project: Callable[[Json], T], feed: _Feed[T]) -> Reflector[T]:
-            return Reflector(client, path, project, feed, optional=True, pace=pace)
+        def besides(path: str, project: Callable[[Json], T], feed: Feed[T]) -> Reflector[T]:
+            return Reflector(client, path, project, feed, optional=True)
 
         self.reflectors: tuple[Reflector[Any], ...] = (
-            besides(paths.storage_classes(), storage_class_facts, _Feed(storage.class_upserted, storage.class_deleted)),
-            besides(paths.volumes(), volume_facts, _Feed(storage.volume_upserted, storage.volume_deleted)),
-            besides(paths.volume_claims(), claim_facts, _Feed(storage.claim_upserted, storage.claim_deleted)),
-            besides(paths.resource_quotas(), limited_resources, _Feed(quotas.upserted, quotas.deleted)),
-            besides(paths.disruption_budgets(), disruption_budget, _Feed(budgets.upserted, budgets.deleted)),
-            Reflector(client, paths.nodes(), node_facts, _Nodes(cluster), pace=pace),
+            besides(paths.storage_classes(), storage_class_facts, Feed(storage.class_upserted, storage.class_deleted)),
+            besides(paths.volumes(), volume_facts, Feed(storage.volume_upserted, storage.volume_deleted)),
+            besides(paths.volume_claims(), claim_facts, Feed(storage.claim_upserted, storage.claim_deleted)),
+            besides(paths.resource_quotas(), limited_resources, Feed(quotas.upserted, quotas.deleted)),
+            besides(paths.disruption_budgets(), disruption_budget, Feed(budgets.upserted, budgets.deleted)),
+            Reflector(
+                client,
+                paths.nodes(),
+                node_facts,
+                Feed(lambda _name, node: cluster.node_upserted(node), cluster.node_deleted),
+            ),
             Reflector(
                 client,
                 paths.gpu_nodes(),
                 lambda raw: gpu_node(raw, exclusive=exclusive),
-                _GpuNodes(cluster),
-                pace=pace,
+                Feed(lambda _name, node: cluster.gpu_node_upserted(node), cluster.gpu_node_deleted),
             ),
-            Reflector(client, paths.namespaces(), _namespace, _Namespaces(cluster), pace=pace),
-            Reflector(
-                client, paths.pods(), _seen_pod if fates is None else _told_pod, _Pods(cluster, fates), pace=pace
-            ),
+            Reflector(client, paths.namespaces(), _labels, Feed(cluster.namespace_upserted, cluster.namespace_deleted)),
+            Reflector(client, paths.pods(), _seen_pod if fates is None else _told_pod, _Pods(cluster, fates)),
         )
 
     async def run(self) -> None:
@@ -190,6 +119,5 @@ def _told_pod(raw: Mapping[str, Any]) -> SeenPod:
     return replace(_seen_pod(raw), fate=pod_fate(raw))
 
 
-def _namespace(raw: Mapping[str, Any]) -> _Namespace:
-    metadata = raw["metadata"]
-    return _Namespace(metadata["name"], interned(metadata.get("labels")))
+def _labels(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    return interned(raw["metadata"].get("labels"))
