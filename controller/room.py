@@ -122,7 +122,6 @@ class Room:
 
 def _pod(key: str, placed: Placed, constraints: Constraints) -> PodFacts:
     """A pod that was given a place."""
-    cards = {names.card_resource(index): gb for index, gb in placed.booking}
     return PodFacts(
         key=key,
         namespace=constraints.namespace,
@@ -130,7 +129,7 @@ def _pod(key: str, placed: Placed, constraints: Constraints) -> PodFacts:
         node=placed.node,
         bound=False,
         labels=constraints.labels,
-        requests={**constraints.requests, **cards, **dict(placed.units)},
+        requests={**constraints.requests, **placed.requests},
         shares=placed.booking,
         host_ports=constraints.host_ports,
         anti_affinity=constraints.pod_anti_affinity,

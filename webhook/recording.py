@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.api import names
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
 from shared.core.filters import admits_load
@@ -129,6 +128,4 @@ class Recording:
 
 def _on_cards(pod: PodFacts, placed: Placed) -> PodFacts:
     """The promised pod on the node, with the cards and units that were chosen."""
-    cards = {names.card_resource(index): gb for index, gb in placed.booking}
-    requests = {**pod.requests, **cards, **dict(placed.units)}
-    return replace(pod, node=placed.node, shares=placed.booking, requests=requests)
+    return replace(pod, node=placed.node, shares=placed.booking, requests={**pod.requests, **placed.requests})

@@ -17,10 +17,10 @@ from shared.core.constraints import Constraints
 from shared.core.demand import Demand, Policy
 from shared.core.filters import Filters
 from shared.core.ledger import Shares, merge_shares
-from shared.core.node_choice import NodeSearch
+from shared.core.node_choice import Given, NodeSearch
 from shared.core.nofit import explain_no_fit
 from shared.core.peers import Peers
-from shared.core.pods import PodFacts
+from shared.core.pods import Amounts, PodFacts
 from shared.core.ranking import preferred_first
 from shared.core.refusal import NoFit
 from shared.core.snapshot import NodeState, Snapshot
@@ -40,6 +40,17 @@ class Placed:
     shares: tuple[Share, ...]
     unit_shares: tuple[UnitShare, ...] = ()
     units: Units = ()
+
+    @classmethod
+    def of(cls, node: str, given: Given, demand: Demand) -> Placed:
+        """The place of a demand on a node that has `given` it something."""
+        units = effective_units(demand, given.unit_shares) if given.unit_shares else ()
+        return cls(node, given.shares, given.unit_shares, units)
+
+    @property
+    def requests(self) -> Amounts:
+        """What the scheduler counts of it: per-card resources and units."""
+        return {**{names.card_resource(index): gb for index, gb in self.booking}, **dict(self.units)}
 
     @property
     def booking(self) -> Shares:
@@ -103,8 +114,7 @@ def _find(snapshot: Snapshot, demand: Demand, constraints: Constraints, filters:
     for state in preferred_first(usable, snapshot, constraints):
         given = search.choose(state)
         if given is not None:
-            units = effective_units(demand, given.unit_shares) if given.unit_shares else ()
-            return Placed(state.name, given.shares, given.unit_shares, units)
+            return Placed.of(state.name, given, demand)
     return None
 
 

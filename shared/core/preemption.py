@@ -28,7 +28,6 @@ from shared.core.placement import Placed, fits
 from shared.core.pods import PodFacts
 from shared.core.refusal import Victims
 from shared.core.snapshot import NodeState, Snapshot
-from shared.core.unit_choice import effective_units
 
 _MOST_NODES: Final = 100
 """How many nodes are tried at most, of those that could do by the sums of what their pods hold."""
@@ -171,10 +170,8 @@ class _Search:
             return None
         given = self._cards.choose(state.without_pods({victim.key for victim in victims}))
         assert given is not None, "what is left without the victims was found to do"
-        units = effective_units(self._demand, given.unit_shares) if given.unit_shares else ()
-        placed = Placed(state.name, given.shares, given.unit_shares, units)
-        cards = {names.card_resource(index): gb for index, gb in placed.booking}
-        rewritten = replace(self._constraints, requests={**self._constraints.requests, **cards, **dict(units)})
+        placed = Placed.of(state.name, given, self._demand)
+        rewritten = replace(self._constraints, requests={**self._constraints.requests, **placed.requests})
         evicted = _left_over(self._as_scheduled(state), order, lambda left: admits_load(left, rewritten, peers))
         if evicted != victims:
             return None
