@@ -12,16 +12,16 @@ from shared.api import names
 from shared.core.asks import Ask
 from shared.core.card_choice import request_on
 from shared.core.cards import Card, Inventory, Vendor
-from shared.core.containers import Container, Role, mapping, read_containers, texts
-from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked, read_pod
+from shared.core.containers import Container, Role, read_containers
+from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked
 from shared.core.invalid import InvalidRequest
 from shared.core.unit_kinds import UnitKind
 from shared.core.units import Units
+from webhook.ask_before import annotations_of, demand_before
 from webhook.devices import device_variable
 from webhook.later import LATER
 from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
-from webhook.server_before import server_before, variables_before
 from webhook.unit_agreement import refuse_other_units, units_demand
 
 _Booked: TypeAlias = Mapping[str, Mapping[Card, int]]
@@ -129,23 +129,16 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     None where the record is lost and nothing else is left of the ask. Helpers without a share are passed over, since
     one that came later would make it unclear which container the ask is for.
     """
-    annotations = _annotations(pod)
+    annotations = annotations_of(pod)
     named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
     concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
-    remembered, variables = _remembered_limits(pod), variables_before(pod)
-    spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
-    for container in read_containers(pod):
-        as_asked = {
-            "name": container.name,
-            "resources": {"limits": remembered.get(container.name, {})},
-            **server_before(container, variables),
-        }
-        if container.role is not Role.APP:
-            policy = "Always" if container.role is Role.SIDECAR else None
-            spec["initContainers"].append({**as_asked, "restartPolicy": policy})
-        elif container.name in concerned:
-            spec["containers"].append(as_asked)
-    return read_pod({"metadata": {"annotations": annotations}, "spec": spec}).demand
+    remembered = _remembered_limits(pod)
+    limits = {
+        container.name: remembered.get(container.name, {})
+        for container in read_containers(pod)
+        if container.role is not Role.APP or container.name in concerned
+    }
+    return demand_before(pod, limits)
 
 
 def _remembered_limits(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -156,10 +149,6 @@ def _remembered_limits(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
             case Change((_, container, "resources", "limits", resource), str(was)) if resource in REPLACED_RESOURCES:
                 limits.setdefault(container, {})[resource] = was
     return limits
-
-
-def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:
-    return texts(mapping(pod.get("metadata"), "metadata").get("annotations"), "metadata.annotations")
 
 
 def _other_ask(ask: Ask, cards: Mapping[Card, int]) -> InvalidRequest:

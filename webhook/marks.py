@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shared.api import names
-from shared.core.containers import Role, mapping, read_containers, texts
+from shared.core.containers import Container, mapping, read_containers, spec_of, texts
 from shared.core.demand import REPLACED_RESOURCES
 from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Shares, is_id, merge_shares
@@ -79,19 +79,22 @@ def booked_shares(pod: Mapping[str, Any]) -> Shares:
 
 def booked_units(pod: Mapping[str, Any]) -> Units:
     """The units of vendor resources that a pod takes from its node. Raises `InvalidRequest`."""
-    spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
-    for container in read_containers(pod):
-        resources = {
-            where: {resource: amount for resource, amount in amounts.items() if is_unit(resource)}
-            for where, amounts in (("limits", container.limits), ("requests", container.requests))
-        }
-        kind = "containers" if container.role is Role.APP else "initContainers"
-        policy = "Always" if container.role is Role.SIDECAR else None
-        spec[kind].append({"name": container.name, "resources": resources, "restartPolicy": policy})
+    containers = read_containers(pod)
+    spec = spec_of(
+        (container.role, {"name": container.name, "resources": _units_of(container)}) for container in containers
+    )
     try:
         return units_among(pod_requests(spec))
     except QuantityError as error:
         raise InvalidRequest("spec", "{...}", f"holds an amount that is none: {error}", "write quantities") from error
+
+
+def _units_of(container: Container) -> dict[str, dict[str, str]]:
+    """Limits and requests of a container as far as they are units."""
+    return {
+        where: {resource: amount for resource, amount in amounts.items() if is_unit(resource)}
+        for where, amounts in (("limits", container.limits), ("requests", container.requests))
+    }
 
 
 def without_defaults(units: Units, booked: Units) -> Units:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.core.containers import Role, mapping, read_containers, texts
-from shared.core.demand import REPLACED_RESOURCES, Demand, read_pod
+from shared.core.containers import Role, read_containers
+from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked
 from shared.core.invalid import InvalidRequest
 from shared.core.unit_choice import serves
 from shared.core.unit_kinds import UnitKind
-from shared.core.units import is_unit
+from webhook.ask_before import demand_before
 from webhook.later import LATER
 from webhook.marks import units_by_container
 from webhook.placed_record import read_record
-from webhook.server_before import server_before, variables_before
 
 
 def refuse_other_units(pod: Mapping[str, Any], demand: Demand | None, kinds: Sequence[UnitKind]) -> None:
@@ -52,22 +51,12 @@ def units_demand(pod: Mapping[str, Any]) -> Demand | None:
     changed = {change.path: change.was for change in read_record(pod).changed}
     if not changed:
         return None
-    annotations = texts(mapping(pod.get("metadata"), "metadata").get("annotations"), "metadata.annotations")
-    variables = variables_before(pod)
-    spec: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
+    limits: dict[str, dict[str, str]] = {}
     for container in read_containers(pod):
         kind = "containers" if container.role is Role.APP else "initContainers"
-        limits: dict[str, str] = {}
+        own = limits[container.name] = {}
         for resource in {*container.limits, *REPLACED_RESOURCES}:
             was = changed.get((kind, container.name, "resources", "limits", resource), container.limits.get(resource))
-            if isinstance(was, str) and (is_unit(resource) or resource in REPLACED_RESOURCES):
-                limits[resource] = was
-        raw: dict[str, Any] = {
-            "name": container.name,
-            "resources": {"limits": limits},
-            **server_before(container, variables),
-        }
-        if container.role is not Role.APP:
-            raw["restartPolicy"] = "Always" if container.role is Role.SIDECAR else None
-        spec[kind].append(raw)
-    return read_pod({"metadata": {"annotations": annotations}, "spec": spec}).demand
+            if isinstance(was, str) and is_booked(resource):
+                own[resource] = was
+    return demand_before(pod, limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -99,6 +99,18 @@ def _read(spec: Mapping[str, Any]) -> Iterator[Container]:
                 command=_words(container.get("command"), f"{where}.command"),
                 args=_words(container.get("args"), f"{where}.args"),
             )
+
+
+def spec_of(containers: Iterable[tuple[Role, Mapping[str, Any]]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The part of a pod's spec that holds `containers`, as raw JSON, each where its role has it stand."""
+    spec: dict[str, list[Mapping[str, Any]]] = {"initContainers": [], "containers": []}
+    for role, container in containers:
+        if role is Role.APP:
+            spec["containers"].append(container)
+        else:
+            policy = "Always" if role is Role.SIDECAR else None
+            spec["initContainers"].append({**container, "restartPolicy": policy})
+    return spec
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shared.core.asks import Ask
-from shared.core.containers import Role
+from shared.core.containers import Role, spec_of
 from shared.core.demand import Demand, Policy
 from shared.core.found import Source
 from shared.core.pod_requests import pod_requests
@@ -53,13 +53,8 @@ def effective_units(demand: Demand, shares: Iterable[UnitShare]) -> Units:
         wanted.setdefault(share.container, {})[share.resource] = str(share.count)
     roles = dict(demand.roles)
     order = [*roles, *(container for container in wanted if container not in roles)]
-    spec: dict[str, list[dict[str, object]]] = {"initContainers": [], "containers": []}
-    for name in order:
-        role = roles.get(name, Role.APP)
-        container: dict[str, object] = {"name": name, "resources": {"limits": wanted.get(name, {})}}
-        if role is Role.SIDECAR:
-            container["restartPolicy"] = "Always"
-        spec["containers" if role is Role.APP else "initContainers"].append(container)
+    limits = ((name, {"limits": wanted.get(name, {})}) for name in order)
+    spec = spec_of((roles.get(name, Role.APP), {"name": name, "resources": resources}) for name, resources in limits)
     return units_among(pod_requests(spec))
 
 
