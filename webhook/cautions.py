@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shared.api import names
-from webhook.marks import CONTAINER_LISTS
+from webhook.container_edits import CONTAINER_LISTS
 
 
 def cautions(pod: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shared.api import names
@@ -14,13 +14,11 @@ from shared.core.pod_requests import pod_requests
 from shared.core.quantity import QuantityError, units
 from shared.core.unit_choice import UnitShare
 from shared.core.units import Units, is_unit, units_among
+from webhook.container_edits import CONTAINER_LISTS, RESOURCE_LISTS, Place, drop_env, find_container, write_env
 from webhook.devices import DEVICE_VARIABLES
-from webhook.patch import APPEND, PodPatch
+from webhook.patch import PodPatch
 from webhook.pin import unpin
 from webhook.placed_record import read_record
-
-CONTAINER_LISTS = ("initContainers", "containers")
-RESOURCE_LISTS = ("limits", "requests")
 
 
 def reservation_of(pod: Mapping[str, Any]) -> str | None:
@@ -149,45 +147,31 @@ def _strip_resources(patch: PodPatch) -> None:
 
 def _restore(patch: PodPatch, path: tuple[str, ...], was: Any) -> None:
     match path:
-        case (kind, name, "resources", where, resource) if where in RESOURCE_LISTS and isinstance(was, str):
-            position = _position(patch, kind, name)
-            if position is not None and resource in REPLACED_RESOURCES:
-                patch.set(was, "spec", kind, position, "resources", where, resource)
-        case (kind, name, "resources", where, resource) if where in RESOURCE_LISTS and was is None:
-            position = _position(patch, kind, name)
-            if position is not None and is_unit(resource):
-                patch.remove("spec", kind, position, "resources", where, resource)
-        case (kind, name, "env", variable) if variable in DEVICE_VARIABLES:
-            position = _position(patch, kind, name)
-            if position is not None:
-                _restore_env(patch, kind, position, variable, was)
-        case (kind, name, "args") if was is None or _are_arguments(was):
-            position = _position(patch, kind, name)
-            if position is not None and was is None:
-                patch.remove("spec", kind, position, "args")
-            elif position is not None:
-                patch.set(was, "spec", kind, position, "args")
         case ("runtimeClassName",) if was is None:
             patch.remove("spec", "runtimeClassName")
-        case _:
-            pass
+        case (kind, name, *inside) if (place := find_container(patch, name)) is not None and place[0] == kind:
+            _restore_inside(patch, place, inside, was)
+
+
+def _restore_inside(patch: PodPatch, place: Place, inside: Sequence[str], was: Any) -> None:
+    """Puts back what stood in a container."""
+    match inside:
+        case ["resources", where, resource] if where in RESOURCE_LISTS:
+            if isinstance(was, str) and resource in REPLACED_RESOURCES:
+                patch.set(was, "spec", *place, "resources", where, resource)
+            elif was is None and is_unit(resource):
+                patch.remove("spec", *place, "resources", where, resource)
+        case ["env", variable] if variable in DEVICE_VARIABLES:
+            if isinstance(was, dict) and was.get("name") == variable:
+                write_env(patch, place, was)
+            else:
+                drop_env(patch, place, variable)
+        case ["args"]:
+            if was is None:
+                patch.remove("spec", *place, "args")
+            elif _are_arguments(was):
+                patch.set(was, "spec", *place, "args")
 
 
 def _are_arguments(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(argument, str) for argument in value)
-
-
-def _restore_env(patch: PodPatch, kind: str, position: int, variable: str, was: Any) -> None:
-    entries = patch.get("spec", kind, position, "env") or []
-    found = [index for index, entry in enumerate(entries) if mapping(entry, "env").get("name") == variable]
-    if isinstance(was, dict) and was.get("name") == variable:
-        # In its old place, since variables may refer to those before them.
-        patch.set(was, "spec", kind, position, "env", found[-1] if found else APPEND)
-        return
-    for index in reversed(found):
-        patch.remove("spec", kind, position, "env", index)
-
-
-def _position(patch: PodPatch, kind: str, name: str) -> int | None:
-    containers = (patch.get("spec", kind) or []) if kind in CONTAINER_LISTS else []
-    return next((index for index, container in enumerate(containers) if container.get("name") == name), None)

@@ -15,7 +15,7 @@ from shared.core.containers import mapping, sequence
 from shared.core.engines.words import LONGEST_TEXT
 from shared.core.invalid import InvalidRequest
 from shared.core.model_pods import names_a_gpu
-from webhook.marks import CONTAINER_LISTS
+from webhook.container_edits import CONTAINER_LISTS
 
 MOST_BYTES: Final = 3 * 2**19
 """What etcd stores of one object."""

@@ -5,23 +5,31 @@ Nothing else of the pod is touched. Containers are found by name, because other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shared.api import names
 from shared.core.card_choice import Share
 from shared.core.cards import Card, Vendor
-from shared.core.containers import mapping, text
+from shared.core.containers import text
 from shared.core.demand import FOREIGN_RESOURCES, REPLACED_RESOURCES, ReadPod
 from shared.core.found import Source
 from shared.core.placement import Placed
 from shared.core.pod_warnings import write_warnings
 from shared.core.snapshot import NodeState
 from shared.core.units import Units
-from webhook.container_place import find_container, place_of
+from webhook.container_edits import (
+    CONTAINER_LISTS,
+    RESOURCE_LISTS,
+    drop_env,
+    drop_resources,
+    env_entry,
+    find_container,
+    place_of,
+    write_env,
+)
 from webhook.devices import NO_DEVICE, device_variable, selecting_variables, selects_within
-from webhook.marks import CONTAINER_LISTS, RESOURCE_LISTS
-from webhook.patch import APPEND, PodPatch
+from webhook.patch import PodPatch
 from webhook.pin import REQUIRED_TERMS, pin
 from webhook.placed_record import Change, read_record, write_record
 from webhook.self_limit import advise_server, tell_server
@@ -52,7 +60,7 @@ def rewrite(
     for ask in demand.asks if placed.shares else ():
         _book(work, ask.container, shares[ask.container])
         for user in (ask.container, *ask.init_containers):
-            _drop_replaced_resources(work, user)
+            drop_resources(patch, place_of(patch, user), REPLACED_RESOURCES, work.changed)
             cards = [share.card for share in shares[ask.container]]
             _show_cards(work, user, cards, state.inventory.injection)
             _check_selection(work, user, cards, state.inventory.injection)
@@ -83,7 +91,7 @@ def hide_devices(patch: PodPatch, containers: Iterable[str]) -> None:
     for container in containers:
         place = find_container(patch, container)
         if place is not None:
-            _write_env(patch, place, names.NVIDIA_VISIBLE_DEVICES, NO_DEVICE)
+            write_env(patch, place, {"name": names.NVIDIA_VISIBLE_DEVICES, "value": NO_DEVICE})
 
 
 def silence_defaults(patch: PodPatch, units: Units = ()) -> None:
@@ -112,16 +120,6 @@ def _book(work: _Rewrite, container: str, shares: Sequence[Share]) -> None:
             work.patch.set(str(share.gb), "spec", kind, position, "resources", where, resource)
 
 
-def _drop_replaced_resources(work: _Rewrite, container: str) -> None:
-    kind, position = place_of(work.patch, container)
-    for where in RESOURCE_LISTS:
-        amounts = work.patch.get("spec", kind, position, "resources", where) or {}
-        for resource in sorted(REPLACED_RESOURCES & amounts.keys()):
-            was = str(amounts[resource])
-            work.changed.append(Change((kind, container, "resources", where, resource), was))
-            work.patch.remove("spec", kind, position, "resources", where, resource)
-
-
 def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection: str) -> None:
     """Sets the variable that shows the cards, and says so where the user had set it to something else."""
     shown = device_variable(cards, injection)
@@ -129,14 +127,14 @@ def _show_cards(work: _Rewrite, container: str, cards: Sequence[Card], injection
         return
     variable, uuids = shown
     place = place_of(work.patch, container)
-    old = _env(work.patch, place, variable)
-    if old is not None and old != {"name": variable, "value": uuids}:
+    old, entry = env_entry(work.patch, place, variable), {"name": variable, "value": uuids}
+    if old is not None and old != entry:
         value = old.get("value", "a value from elsewhere")
         work.warnings.append(
             f"container {container}: {variable} was {value!r}; it is set to the cards that were chosen"
         )
     work.changed.append(Change((place[0], container, "env", variable), old))
-    _write_env(work.patch, place, variable, uuids)
+    write_env(work.patch, place, entry)
 
 
 def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], injection: str) -> None:
@@ -145,7 +143,7 @@ def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], inje
     """
     place = place_of(work.patch, container)
     for variable in selecting_variables(cards, injection):
-        old = _env(work.patch, place, variable)
+        old = env_entry(work.patch, place, variable)
         if old is None:
             continue
         if "value" not in old and old.get("valueFrom") is not None:
@@ -158,9 +156,7 @@ def _check_selection(work: _Rewrite, container: str, cards: Sequence[Card], inje
         if selects_within(value, cards):
             continue
         work.changed.append(Change((place[0], container, "env", variable), old))
-        # All of them: an earlier entry of the name would count once the last is gone.
-        while (last := _last(work.patch.get("spec", *place, "env") or [], variable)) is not None:
-            work.patch.remove("spec", *place, "env", last)
+        drop_env(work.patch, place, variable)
         work.warnings.append(
             f"container {container}: {variable} was {value!r}, which points outside its {len(cards)} card(s); it is "
             "removed"
@@ -177,20 +173,3 @@ def _set_runtime_class(work: _Rewrite, runtime_class: str) -> None:
     if work.patch.get("spec", "runtimeClassName") is None:
         work.changed.append(Change(("runtimeClassName",), None))
         work.patch.set(runtime_class, "spec", "runtimeClassName")
-
-
-def _env(patch: PodPatch, place: tuple[str, int], variable: str) -> dict[str, object] | None:
-    entries = patch.get("spec", *place, "env") or []
-    position = _last(entries, variable)
-    return None if position is None else entries[position]
-
-
-def _write_env(patch: PodPatch, place: tuple[str, int], variable: str, value: str) -> None:
-    """Sets a variable where it stands last, since the last entry of a name wins, or appends it."""
-    position = _last(patch.get("spec", *place, "env") or [], variable)
-    patch.set({"name": variable, "value": value}, "spec", *place, "env", APPEND if position is None else position)
-
-
-def _last(entries: Sequence[Mapping[str, object]], variable: str) -> int | None:
-    found = [position for position, entry in enumerate(entries) if mapping(entry, "env").get("name") == variable]
-    return found[-1] if found else None

@@ -18,7 +18,7 @@ from shared.core.engines.limits import RULES, SelfLimit, keep_to_share
 from shared.core.snapshot import NodeState
 from shared.core.unit_choice import UnitShare
 from shared.core.units import vendor_of
-from webhook.container_place import place_of
+from webhook.container_edits import place_of
 from webhook.devices import selects_within
 from webhook.patch import PodPatch
 from webhook.placed_record import Change

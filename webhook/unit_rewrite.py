@@ -6,19 +6,15 @@ pod's own environment would beat the plugin's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from shared.api import names
 from shared.core.asks import VENDOR_RESOURCES
-from shared.core.containers import mapping
 from shared.core.demand import REPLACED_RESOURCES, ReadPod
 from shared.core.placement import Placed
 from shared.core.snapshot import NodeState
 from shared.core.unit_choice import UnitShare
 from shared.core.units import is_unit, vendor_of
-from webhook.container_place import place_of
+from webhook.container_edits import RESOURCE_LISTS, Place, drop_env, drop_resources, env_entry, place_of
 from webhook.devices import picking_variables
-from webhook.marks import RESOURCE_LISTS
 from webhook.patch import PodPatch
 from webhook.placed_record import Change
 from webhook.self_limit import advise_server_on_units, tell_server
@@ -49,60 +45,34 @@ def write_units(
     served = {share.container for share in placed.unit_shares}
     for ask in demand.asks:
         for user in {ask.container, *ask.init_containers} & served:
-            _drop(patch, place_of(patch, user), _ASKS, changed)
+            drop_resources(patch, place_of(patch, user), _ASKS, changed)
 
 
-def _settle_resources(patch: PodPatch, place: tuple[str, int], share: UnitShare, changed: list[Change]) -> None:
+def _settle_resources(patch: PodPatch, place: Place, share: UnitShare, changed: list[Change]) -> None:
     """The resource in limits and requests, with its count, and no other of a kind that units have."""
     kind, position = place
     for where in RESOURCE_LISTS:
-        amounts = _amounts(patch, place, where)
+        amounts = patch.get("spec", kind, position, "resources", where) or {}
         others = [name for name in amounts if is_unit(name) and name != share.resource and str(amounts[name]) != "0"]
-        _drop(patch, place, others, changed, (where,))
+        drop_resources(patch, place, others, changed, (where,))
         if share.resource not in amounts:
             changed.append(Change((kind, share.container, "resources", where, share.resource), None))
             patch.set(str(share.count), "spec", kind, position, "resources", where, share.resource)
 
 
-def _drop(
-    patch: PodPatch,
-    place: tuple[str, int],
-    resources: Iterable[str],
-    changed: list[Change],
-    lists: Iterable[str] = RESOURCE_LISTS,
-) -> None:
-    kind, position = place
-    container = str(patch.get("spec", kind, position, "name"))
-    for where in lists:
-        amounts = _amounts(patch, place, where)
-        for resource in sorted(set(resources) & amounts.keys()):
-            changed.append(Change((kind, container, "resources", where, resource), str(amounts[resource])))
-            patch.remove("spec", kind, position, "resources", where, resource)
-
-
-def _drop_devices(
-    patch: PodPatch, place: tuple[str, int], share: UnitShare, changed: list[Change], warnings: list[str]
-) -> None:
+def _drop_devices(patch: PodPatch, place: Place, share: UnitShare, changed: list[Change], warnings: list[str]) -> None:
     inside = {str(number) for number in range(share.count)}
     picking = picking_variables(vendor_of(share.resource))
     for variable in (names.NVIDIA_VISIBLE_DEVICES, *picking):
-        entries = patch.get("spec", *place, "env") or []
-        found = [index for index, entry in enumerate(entries) if mapping(entry, "env").get("name") == variable]
-        if not found:
+        old = env_entry(patch, place, variable)
+        if old is None:
             continue
-        old = entries[found[-1]]
         value = str(old.get("value", "a value from elsewhere"))
         if variable in picking and ("value" not in old or {part.strip() for part in value.split(",")} <= inside):
             continue
         changed.append(Change((place[0], share.container, "env", variable), old))
-        for index in reversed(found):
-            patch.remove("spec", *place, "env", index)
+        drop_env(patch, place, variable)
         warnings.append(
             f"container {share.container}: {variable} was {value!r}; it is removed, since the device plugin of "
             f"{share.resource} chooses the card"
         )
-
-
-def _amounts(patch: PodPatch, place: tuple[str, int], where: str) -> dict[str, object]:
-    amounts: dict[str, object] = patch.get("spec", *place, "resources", where) or {}
-    return amounts
