@@ -52,38 +52,30 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     usable = [alike for alike in groups if not out.count(alike, (*alike.exclusions, *_unsupported(alike, demand)))]
     can_wait = _would_fit_empty(lasting, demand, constraints)
 
-    of_vendor = replace(demand, only=None)
-    right_vendor = [alike for alike in usable if _has_cards(alike, of_vendor)]
-    if usable and not right_vendor:
-        return NoFit(
-            Reason.VENDOR_MISMATCH,
-            _asked(demand),
-            demand.cards,
-            usable_nodes=_nodes(usable),
+    def told(short: NoFit, left: Iterable[Alike]) -> NoFit:
+        """The refusal with what is told whatever is short; `left` are the nodes on which that was found."""
+        return replace(
+            short,
+            usable_nodes=_nodes(left),
             excluded_nodes=out.nodes,
             excluded=out.facts(),
             excluded_by_name=out.by_name(),
-            found=_vendors(usable),
             can_wait=can_wait,
         )
+
+    of_vendor = replace(demand, only=None)
+    right_vendor = [alike for alike in usable if _has_cards(alike, of_vendor)]
+    if usable and not right_vendor:
+        return told(NoFit(Reason.VENDOR_MISMATCH, _asked(demand), demand.cards, found=_vendors(usable)), usable)
     for alike in usable:
         if not _has_cards(alike, of_vendor):
             out.count(alike, _vendors([alike]))
 
     right_version = [alike for alike in right_vendor if accel_met(alike.example.inventory, demand)]
     if right_vendor and not right_version:
-        return NoFit(
-            Reason.ACCEL_VERSION_UNMET,
-            _asked(demand),
-            demand.cards,
-            usable_nodes=_nodes(right_vendor),
-            excluded_nodes=out.nodes,
-            excluded=out.facts(),
-            excluded_by_name=out.by_name(),
-            found=_versions(right_vendor, demand),
-            versionless=_versionless(right_vendor, demand),
-            can_wait=can_wait,
-        )
+        found, versionless = _versions(right_vendor, demand), _versionless(right_vendor, demand)
+        unmet = NoFit(Reason.ACCEL_VERSION_UNMET, _asked(demand), demand.cards, found=found, versionless=versionless)
+        return told(unmet, right_vendor)
     for alike in right_vendor:
         if not accel_met(alike.example.inventory, demand):
             out.count(alike, [f"without {demand.accel}"])
@@ -96,11 +88,7 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     # Where every node is closed for other reasons than its cards, the cards of those nodes are still the nearest facts.
     short = _shortage(open_nodes or able, open_nodes, able, demand, constraints.requests.get(names.MEMORY, 0))
     return replace(
-        short,
-        usable_nodes=_nodes(able),
-        excluded_nodes=out.nodes,
-        excluded=out.facts(),
-        excluded_by_name=out.by_name(),
+        told(short, able),
         unsupported=bool(groups) and all(_unsupported(alike, demand) for alike in groups),
         undeclared=_undeclared(lasting, demand),
         partitions_only=bool(right_cards)
@@ -111,7 +99,6 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         misnamed=bool(groups) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, short, constraints.namespace),
-        can_wait=can_wait,
     )
 
 
