@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from shared.api import names
 from shared.core.cards import Card, Inventory, Vendor
 from shared.core.pods import PodFacts
+from shared.core.units import WHOLE_CARDS
 
 SLOTS_PATTERN = r"^([0-9]{1,3}(,[0-9]{1,3})*)?$"
 """The slots of one pod in `GPUNode.status.podDevices`: `0,1`; empty where none of its devices is a card of ours."""
@@ -24,11 +24,6 @@ DeviceUse: TypeAlias = tuple[PodFacts, Card, int]
 """A pod, a card that it holds without a reservation, and how many GB of it that takes."""
 
 _SLOTS = re.compile(SLOTS_PATTERN)
-_WHOLE_CARDS: Mapping[str, Vendor] = {
-    names.NVIDIA_GPU: Vendor.NVIDIA,
-    names.NVIDIA_GPU_SHARED: Vendor.NVIDIA,
-    names.AMD_GPU: Vendor.AMD,
-}
 
 
 def parse_slots(text: str) -> tuple[int, ...] | None:
@@ -70,4 +65,4 @@ def _vendors_asked(pod: PodFacts) -> frozenset[Vendor]:
     """Whose whole cards a pod that runs on the node, or is about to, requests of other device plugins."""
     if not pod.bound:
         return frozenset()
-    return frozenset(vendor for resource, vendor in _WHOLE_CARDS.items() if pod.requests.get(resource))
+    return frozenset(vendor for resource, vendor in WHOLE_CARDS.items() if pod.requests.get(resource))

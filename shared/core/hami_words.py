@@ -27,16 +27,12 @@ def hami_amounts(container: Container, *, none_wanted: bool) -> Iterator[FoundAm
 
     `none_wanted` says that the container counts its cards as zero; memory of zero then goes with it.
     """
-    for resource in _MEMORY:
+    for resource in (*_MEMORY, *_PERCENTAGE):
         text = limit_of(container, resource)
         if text is not None and not (none_wanted and whole_number(text) == 0):
             field = container.field(resource)
-            yield FoundAmount(field, text, parse_mebibytes(text, field), Source.HAMI)
-    for resource in _PERCENTAGE:
-        text = limit_of(container, resource)
-        if text is not None and not (none_wanted and whole_number(text) == 0):
-            field = container.field(resource)
-            yield FoundAmount(field, text, _percentage(text, field), Source.HAMI)
+            amount = parse_mebibytes(text, field) if resource in _MEMORY else _percentage(text, field)
+            yield FoundAmount(field, text, amount, Source.HAMI)
 
 
 def hami_whole_card(container: Container) -> FoundAmount | None:

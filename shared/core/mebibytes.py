@@ -24,10 +24,7 @@ def parse_mebibytes(text: str, field: str, *, plain: bool = False) -> Amount:
     Raises `InvalidRequest`, with the number that was probably meant: a size with a unit (`16Gi`) is a number of
     bytes to Kubernetes, and would be that many MiB.
     """
-    try:
-        mib = quantity.parse(text)
-    except quantity.QuantityError:
-        mib = None
+    mib = _quantity(text)
     if mib is None or mib.denominator != 1 or mib < 0 or (plain and not text.isdigit()):
         raise InvalidRequest(field, text, "is not a whole number of MiB", _suggest(text))
     if mib == 0:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from shared.core.cards import MIB_PER_GB
 
@@ -75,7 +76,14 @@ _FAMILIES = (
     _Family(("RTX PRO 6000",), 92, 98, {"1g.24gb": 24192, "2g.48gb": 48512, "4g.96gb": 97280}),
 )
 
+PROFILE: Final = re.compile(r"[0-9]+g\.([0-9]{1,4})gb")
 _SUFFIX = re.compile(r"[+-].*\Z")
+
+
+def gb_by_name(text: str) -> int | None:
+    """GB of a partition by the profile that `text` names, which says a little more than it has; None without one."""
+    profile = PROFILE.search(text)
+    return None if profile is None else max(0, int(profile[1]) - 1)
 
 
 def partition_mib(model: str, memory_mib: int, profile: str) -> int | None:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shared.api import names
-from shared.core import quantity
 from shared.core.asks import MOST_ASKS, Ask
 from shared.core.containers import Container
 from shared.core.engines import cards_on_this_pod, read_engine
+from shared.core.found import limit_of, whole_number
 from shared.core.invalid import InvalidRequest
 from shared.core.units import is_partition
 
@@ -84,35 +84,14 @@ def _asks(container: Container) -> Iterator[UnitAsk]:
     engine = read_engine(container) if asked else None
     cards = (cards_on_this_pod(engine) if engine else None) or 1
     for resource in asked:
-        limit, request = container.limits.get(resource), container.requests.get(resource)
-        field = container.field(resource)
-        if limit is None:
-            raise InvalidRequest(
-                container.field(resource, "requests"),
-                str(request),
-                "stands in requests without limits",
-                f"write {resource} in resources.limits; the request follows by itself",
-            )
-        count = _count(limit, field)
-        if request is not None and _count(request, container.field(resource, "requests")) != count:
-            raise InvalidRequest(
-                container.field(resource, "requests"),
-                request,
-                f"differs from its limit, which is {limit!r}",
-                f"write {resource} in resources.limits; the request follows by itself",
-            )
+        field, limit = container.field(resource), limit_of(container, resource)
+        assert limit is not None, "it stands there, or in requests alone, which is refused"
+        number = whole_number(limit)
+        if number is None or not 0 <= number <= MOST_UNITS:
+            fix = f"write a whole number from 0 to {MOST_UNITS}"
+            raise InvalidRequest(field, limit, "is not a number of units", fix)
         if resource != names.NVIDIA_GPU_SHARED and not is_partition(resource):
             raise InvalidRequest(
                 field, limit, f"is of {resource}, which is no MIG profile", "write one such as nvidia.com/mig-1g.10gb"
             )
-        yield UnitAsk(container.name, resource, count, field, cards)
-
-
-def _count(text: str, field: str) -> int:
-    try:
-        number = quantity.parse(text)
-    except quantity.QuantityError:
-        number = None
-    if number is None or number.denominator != 1 or not 0 <= number <= MOST_UNITS:
-        raise InvalidRequest(field, text, "is not a number of units", f"write a whole number from 0 to {MOST_UNITS}")
-    return int(number)
+        yield UnitAsk(container.name, resource, number, field, cards)

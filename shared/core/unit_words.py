@@ -5,13 +5,12 @@ from __future__ import annotations
 from shared.api import names
 from shared.core.refusal import NoFit, Reason, UnitAttempt
 from shared.core.units import is_partition
-
-_NAME_LIMIT = 50
+from shared.core.wording import NAME_LIMIT, cut
 
 
 def unit_words(unit: UnitAttempt) -> str:
     """The nearest offer of a resource and what it lacks, within a sentence."""
-    node = unit.node if len(unit.node) <= _NAME_LIMIT else unit.node[: _NAME_LIMIT - 3] + "..."
+    node = cut(unit.node, NAME_LIMIT)
     size = f" of {unit.gb} GB" if unit.gb is not None else ""
     if not unit.total:
         return f"{node} advertises no {unit.resource} now"

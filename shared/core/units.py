@@ -12,24 +12,25 @@ from typing import TypeAlias
 
 from shared.api import names
 from shared.core.cards import Card, Inventory, Vendor, budget_gb
-from shared.core.mig_profiles import partition_mib
+from shared.core.mig_profiles import PROFILE, gb_by_name, partition_mib
 from shared.core.unit_kinds import UnitKind
 
 Units: TypeAlias = tuple[tuple[str, int], ...]
 """Resource and number of its units, in the order of the resources."""
 
-_WHOLE_CARDS: Mapping[str, Vendor] = {
+WHOLE_CARDS: Mapping[str, Vendor] = {
     names.NVIDIA_GPU: Vendor.NVIDIA,
     names.NVIDIA_GPU_SHARED: Vendor.NVIDIA,
     names.AMD_GPU: Vendor.AMD,
 }
-_PROFILE = re.compile(r"[0-9]+g\.([0-9]{1,4})gb")
+"""The vendors' resources for cards, and for replicas of them."""
+
 _PARTITION = re.compile(re.escape(names.NVIDIA_MIG_PREFIX) + r"[a-z0-9][a-z0-9.-]{1,40}\Z")
 
 
 def is_unit(resource: str) -> bool:
     """Whether Kubernetes counts GPUs, or parts of them, under this name."""
-    return resource in _WHOLE_CARDS or is_partition(resource)
+    return resource in WHOLE_CARDS or is_partition(resource)
 
 
 @lru_cache(maxsize=1024)
@@ -40,7 +41,7 @@ def is_partition(resource: str) -> bool:
 
 def vendor_of(resource: str) -> Vendor:
     """Whose cards the units of a resource are."""
-    return _WHOLE_CARDS.get(resource, Vendor.NVIDIA)
+    return WHOLE_CARDS.get(resource, Vendor.NVIDIA)
 
 
 def units_among(amounts: Mapping[str, int]) -> Units:
@@ -96,7 +97,7 @@ def spread_units(cards: Iterable[Card], kinds: Iterable[UnitKind], units: Mappin
 def _other_plugins(
     inventory: Inventory, allocatable: Mapping[str, int], in_use: Callable[[str], bool]
 ) -> Iterator[UnitKind]:
-    for resource, vendor in _WHOLE_CARDS.items():
+    for resource, vendor in WHOLE_CARDS.items():
         offered = allocatable.get(resource)
         cards = [card for card in inventory.cards if card.vendor is vendor]
         if offered is not None and cards and (offered or in_use(resource)):
@@ -114,12 +115,12 @@ def _partitions(
 
 def _partition_gb(cards: Sequence[Card], resource: str) -> int | None:
     """GB of a partition of the smallest card that may have it, by what is known of such cards, else by its name."""
-    profile = _PROFILE.search(resource)
+    profile = PROFILE.search(resource)
     if profile is None:
         return None
     known = [partition_mib(card.model, card.memory_mib, profile[0]) for card in cards]
     sizes = [mib for mib in known if mib is not None]
-    return budget_gb(min(sizes)) if sizes else max(0, int(profile[1]) - 1)
+    return budget_gb(min(sizes)) if sizes else gb_by_name(resource)
 
 
 def memory_label(resource: str) -> str:

@@ -14,6 +14,7 @@ from shared.api import names
 from shared.core.accel import parse_version, spell
 from shared.core.cards import MIB_PER_GB, Card, CardClass, Vendor, budget_gb
 from shared.core.gpu_models import CUDA_OF_DRIVER, GKE_ACCELERATOR_MIB
+from shared.core.mig_profiles import gb_by_name
 from shared.core.unit_kinds import UnitKind
 from shared.core.units import is_partition, is_unit, vendor_of
 
@@ -24,7 +25,6 @@ _BYTES_FROM = 1048576
 _NUMBER = re.compile(r"[0-9]{1,15}\Z")
 _AMD_SIZE = re.compile(r"([0-9]{1,9})(G|GB|GiB|Gi|M|MB|MiB|Mi|T|TB|TiB|Ti)?\Z", re.IGNORECASE)
 _AMD_SCALE = {"m": 1, "g": 1024, "t": 1024 * 1024}
-_PROFILE_GB = re.compile(r"[0-9]+g\.([0-9]{1,4})gb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _nvidia_mib(read: _Labels) -> int | None:
         return number // _BYTES_FROM if number >= _BYTES_FROM else number
     partition = read.text(names.GKE_PARTITION)
     if partition:
-        gb = _profile_gb(partition)
+        gb = gb_by_name(partition)
         return None if gb is None else gb * MIB_PER_GB
     cloud = read.number(*(f"{prefix}memory" for prefix in names.EKS_GPU_PREFIXES))
     return cloud if cloud is not None else GKE_ACCELERATOR_MIB.get(read.text(names.GKE_ACCELERATOR) or "")
@@ -204,16 +204,9 @@ def _amd_keys(name: str) -> Iterator[str]:
 
 
 def _slice_gb(read: _Labels, resource: str) -> int | None:
-    """GB of a MIG slice; its name says a little more than it has."""
+    """GB of a MIG slice."""
     memory = read.number(f"{resource}.memory")
-    if memory is not None:
-        return budget_gb(memory)
-    return _profile_gb(resource.removeprefix(names.NVIDIA_MIG_PREFIX))
-
-
-def _profile_gb(profile: str) -> int | None:
-    match = _PROFILE_GB.search(profile)
-    return None if match is None else max(0, int(match[1]) - 1)
+    return gb_by_name(resource) if memory is None else budget_gb(memory)
 
 
 def _cuda(read: _Labels) -> str | None:
