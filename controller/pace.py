@@ -26,9 +26,24 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class Pause:
+    """A time in which something is left alone."""
+
     began: float
-    pause_s: float
+    length_s: float
+
+    @classmethod
+    def after(cls, last: Pause | None, now: float, first_s: float, longest_s: float) -> Pause:
+        """One that begins `now`, twice as long as the last if there was one."""
+        return cls(now, first_s if last is None else min(2 * last.length_s, longest_s))
+
+    @property
+    def until(self) -> float:
+        return self.began + self.length_s
+
+    def left_s(self, now: float) -> float:
+        """How much of it is left; 0 once it is over."""
+        return max(0.0, self.until - now)
 
 
 class Rounds:
@@ -42,21 +57,21 @@ class Rounds:
     def __init__(self, first_pause_s: float, longest_pause_s: float) -> None:
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s
-        self._rounds: dict[str, _Round] = {}
+        self._rounds: dict[str, Pause] = {}
+        """By owner the pause after its last round, which begins with the round."""
 
     def wait_s(self, owner: str, since: float, now: float) -> float:
         """How long a pod of `owner` that is known `since` has to wait; 0 if it may be replaced now."""
         last = self._rounds.get(owner)
         if last is None or since <= last.began:
             return 0.0
-        return max(0.0, last.began + last.pause_s - now)
+        return last.left_s(now)
 
     def replaced(self, owner: str, since: float, now: float) -> None:
         """Takes note that such a pod was replaced."""
         last = self._rounds.get(owner)
         if last is not None and since <= last.began:
             return
-        pause_s = self._first_pause_s if last is None else min(2 * last.pause_s, self._longest_pause_s)
-        self._rounds[owner] = _Round(now, pause_s)
+        self._rounds[owner] = Pause.after(last, now, self._first_pause_s, self._longest_pause_s)
         quiet_s = _FORGET * self._longest_pause_s
         self._rounds = {uid: each for uid, each in self._rounds.items() if now - each.began < quiet_s}

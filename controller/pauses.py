@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from controller.pace import Pause
+
 _TRY_S: Final = 2.0
 _LONGEST_S: Final = 60.0
 _UNANSWERED_S: Final = 10.0
@@ -27,9 +29,8 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pause:
-    until: float
-    length_s: float
+class _Try:
+    pause: Pause
     before: Standing
 
 
@@ -37,42 +38,42 @@ class Pauses:
     """The owners that were woken, by uid. Times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
-        self._pauses: dict[str, _Pause] = {}
+        self._tries: dict[str, _Try] = {}
         self._unanswered: dict[str, float] = {}
         """Since when an owner could not be told that there is room."""
 
     def keep(self, now: Mapping[str, Standing]) -> None:
         """Forgets who no longer waits, and who has got a pod or a seat since it was woken."""
-        self._pauses = {
-            uid: pause
-            for uid, pause in self._pauses.items()
-            if uid in now and now[uid].pods <= pause.before.pods and now[uid].seats <= pause.before.seats
+        self._tries = {
+            uid: last
+            for uid, last in self._tries.items()
+            if uid in now and now[uid].pods <= last.before.pods and now[uid].seats <= last.before.seats
         }
         self._unanswered = {uid: since for uid, since in self._unanswered.items() if uid in now}
 
     def has_no_place(self, uid: str, now: Standing) -> None:
         """Takes note that no pod of an owner would fit now. If it was refused since it was woken, that is why."""
         self._unanswered.pop(uid, None)
-        pause = self._pauses.get(uid)
-        if pause is not None and now.refused != pause.before.refused:
-            del self._pauses[uid]
+        last = self._tries.get(uid)
+        if last is not None and now.refused != last.before.refused:
+            del self._tries[uid]
 
     def wait_s(self, uid: str, now: float) -> float:
         """How long an owner is still left alone; 0 if it may be woken now."""
-        pause = self._pauses.get(uid)
-        return 0.0 if pause is None else max(0.0, pause.until - now)
+        last = self._tries.get(uid)
+        return 0.0 if last is None else last.pause.left_s(now)
 
     def in_vain(self, uid: str, now: float) -> bool:
         """Whether an owner was woken and nothing came of it: its try is over."""
-        pause = self._pauses.get(uid)
-        return pause is not None and (pause.length_s > _TRY_S or pause.until <= now)
+        last = self._tries.get(uid)
+        return last is not None and (last.pause.length_s > _TRY_S or last.pause.until <= now)
 
     def begin(self, uid: str, now: float, before: Standing) -> None:
         """Takes note that an owner is woken, or cannot be."""
         self._unanswered.pop(uid, None)
-        pause = self._pauses.get(uid)
-        length_s = _TRY_S if pause is None else min(2 * pause.length_s, _LONGEST_S)
-        self._pauses[uid] = _Pause(now + length_s, length_s, before)
+        last = self._tries.get(uid)
+        pause = Pause.after(None if last is None else last.pause, now, _TRY_S, _LONGEST_S)
+        self._tries[uid] = _Try(pause, before)
 
     def unanswered(self, uid: str, now: float, before: Standing) -> None:
         """Takes note that an owner was to be woken and the API server was in trouble: a try only if that goes on."""

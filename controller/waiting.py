@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.lacking import Wants
+from controller.pace import Pause
 from controller.reports import Report
 from controller.workloads import refused_owner
 from shared.core.owners import OwnerRef
@@ -77,35 +78,28 @@ class _Read:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Closed:
-    """An owner that may not be read."""
-
-    until: float
-    pause_s: float
-
-
 class Memory:
     """What each waiting owner wants, as far as it was read. Times are seconds of one monotonic clock."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
         self._known: dict[str, _Read] = {}
-        self._closed: dict[str, _Closed] = {}
+        self._closed: dict[str, Pause] = {}
+        """The owners that may not be read."""
         self._walk_began = 0.0
         self._reads = 0
 
     def begin_walk(self, waiting: Collection[str], now: float) -> None:
         """Forgets whoever is not among the uids `waiting`."""
         self._known = {uid: read for uid, read in self._known.items() if uid in waiting}
-        self._closed = {uid: closed for uid, closed in self._closed.items() if uid in waiting}
+        self._closed = {uid: pause for uid, pause in self._closed.items() if uid in waiting}
         self._walk_began = now
         self._reads = 0
 
     def closed_s(self, uid: str) -> float:
         """How long an owner that may not be read is still left alone; 0 if it may be tried now."""
-        closed = self._closed.get(uid)
-        return 0.0 if closed is None else max(0.0, closed.until - self._walk_began)
+        pause = self._closed.get(uid)
+        return 0.0 if pause is None else pause.left_s(self._walk_began)
 
     async def wants(self, one: Waiting) -> Wants | None:
         """What an owner wants, or None if it cannot be read. Raises `ApiError` or `TooManyReads`."""
@@ -131,9 +125,8 @@ class Memory:
         try:
             raw = await self._owners.read(one.namespace, one.owner)
         except Forbidden:
-            before = self._closed.get(one.uid)
-            pause_s = _FORBIDDEN_S if before is None else min(2 * before.pause_s, _LONGEST_FORBIDDEN_S)
-            self._closed[one.uid] = _Closed(self._walk_began + pause_s, pause_s)
+            last = self._closed.get(one.uid)
+            self._closed[one.uid] = Pause.after(last, self._walk_began, _FORBIDDEN_S, _LONGEST_FORBIDDEN_S)
             raise
         self._closed.pop(one.uid, None)
         wants = None if raw is None else Wants.of(raw, one.namespace, one.tolerated)
