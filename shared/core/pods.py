@@ -34,9 +34,9 @@ _TERMINAL = frozenset({"Succeeded", "Failed"})
 class PodFacts:
     """A pod on a node, or pinned to one, as far as later placements depend on it.
 
-    `key` is its uid, or for a pod that was promised and not yet seen its reservation id. `requests` follows
-    the scheduler's counting rule (max of init containers and the sum of the others, sidecars added, overhead
-    on top) and holds the per-card resources too. `shares` are those per-card GB by slot.
+    `key` is its uid; of a pod that was promised and is yet to be seen it is made of its reservation id. `requests`
+    follows the scheduler's counting rule (max of init containers and the sum of the others, sidecars added, overhead on
+    top) and holds the per-card resources too. `shares` are those per-card GB by slot.
     """
 
     key: str

@@ -121,7 +121,7 @@ class NodeState:
     def free_units(self, resource: str) -> int:
         """Units of a vendor's resource that no pod has and no reservation holds.
 
-        None where the admin has cordoned every card: of some the kubelet may take another, of all it cannot.
+        There are 0 where the admin has cordoned every card: of some the kubelet may take another, of all it cannot.
         """
         free = self.facts.allocatable.get(resource, 0) - self.requested.get(resource, 0)
         if self.cards_in_shares and not is_partition(resource):

@@ -121,7 +121,7 @@ class Summary(CrdModel):
     largest_free_gb: GB | None = None
     """GB of the card with most free: the largest share that a new model could get here."""
     cards: Annotated[str, Field(max_length=2048)] | None = None
-    """Reserved and budget of each card by slot: `0: 12/16, 1: 0/24`."""
+    """Reserved and budget of each card by slot, and what of it is kept: `0: 12/16 (6 kept), 1: 0/24`."""
 
 
 Reservation = Annotated[str, Field(max_length=1024)]
@@ -144,7 +144,7 @@ class GPUNodeStatus(CrdModel):
     """On a node without an agent, the vendor's resources that book its cards. Which card a pod gets is the choice of
     the vendor's device plugin, and what is shown as reserved of a card is their sum, told of the lowest slots."""
     models: Annotated[str, Field(max_length=1024)] | None = None
-    """For people, the product names of the cards: `Tesla T4`, or `2x NVIDIA L4, Tesla T4`."""
+    """For people, the product names of the cards: `Tesla T4`, or `2 x NVIDIA L4, Tesla T4`."""
     accel_versions: Annotated[dict[str, ShortText], Field(max_length=16)] | None = None
     """The highest version of each accelerator runtime that the node's driver serves: `cuda: "12.4"`."""
     injection: Injection | None = None
@@ -152,7 +152,8 @@ class GPUNodeStatus(CrdModel):
     reservations: Reservations | None = None
     """The ledger: reservation id to `<namespace>/<owner hash>;<unix seconds>;<slot>:<GB>,<slot>:<GB>`. Where cards
     are backed by the node's memory, `;<MiB>` follows: the pod's own memory request. Units of a vendor's resource stand
-    there as `nvidia.com/gpu=1`."""
+    there as `nvidia.com/gpu=1`. `;kept` at the end: the seat is kept for the next pod of its workload; `;preempting`:
+    its pod waits until others have left."""
     pod_devices: PodDevices | None = None
     """Slots of the cards that the kubelet lists for pods of other device plugins, by the pods' uids: `"0,1"`."""
     summary: Summary | None = None
