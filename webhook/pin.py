@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from shared.api import names
 from shared.core.nodes import NodeFacts
+from shared.core.pods import REQUIRED
 from shared.core.selectors import read_node_selector_terms
 from webhook.patch import PathPart, PodPatch
 
 REQUIRED_TERMS: Final[tuple[PathPart, ...]] = (
-    "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms",
+    "spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms",
 )  # fmt: skip
 
 
@@ -20,7 +22,7 @@ def pin(patch: PodPatch, node: NodeFacts) -> None:
     match the node could never be chosen once it has it. `matchFields` cannot be misled by labels, and lets the
     scheduler skip every other node.
     """
-    requirement = {"key": "metadata.name", "operator": "In", "values": [node.name]}
+    requirement = _named(node.name)
     raw: list[dict[str, Any]] = patch.get(*REQUIRED_TERMS) or []
     matching = [
         term
@@ -37,11 +39,7 @@ def unpin(patch: PodPatch, node: str, was: Any) -> None:
     pinned = (
         isinstance(raw, list)
         and bool(raw)
-        and all(
-            {"key": "metadata.name", "operator": "In", "values": [node]} in (term.get("matchFields") or ())
-            for term in raw
-            if isinstance(term, dict)
-        )
+        and all(_named(node) in (term.get("matchFields") or ()) for term in raw if isinstance(term, dict))
     )
     if not pinned:
         return
@@ -50,6 +48,10 @@ def unpin(patch: PodPatch, node: str, was: Any) -> None:
         return
     # An empty list of terms is not a valid selector, so the whole requirement goes.
     patch.remove(*REQUIRED_TERMS[:-1])
+
+
+def _named(node: str) -> dict[str, Any]:
+    return {"key": names.NODE_NAME_FIELD, "operator": "In", "values": [node]}
 
 
 def _with_field(term: dict[str, Any], requirement: dict[str, Any]) -> dict[str, Any]:

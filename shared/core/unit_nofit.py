@@ -87,7 +87,7 @@ def nearest_kind(groups: Iterable[Alike], ask: Ask, demand: Demand) -> UnitAttem
     return min(_attempts(groups, ask, demand), key=_nearness, default=None)
 
 
-def lacks_sharing(groups: Sequence[Alike], ask: Ask, demand: Demand, own: int = 0) -> bool:
+def lacks_sharing(groups: Sequence[Alike], ask: Ask, demand: Demand, own: int) -> bool:
     """Whether the ask is for a part of a card, and all nodes that could serve it empty give whole cards only."""
     if ask.amount.is_whole or ask.count > 1 or not any(alike.example.kinds for alike in groups):
         return False

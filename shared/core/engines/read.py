@@ -35,19 +35,16 @@ def read_engine(container: Container) -> Engine | None:
     started = [server for invocation in line.invocations if (server := started_by(invocation))]
     servers = [server for server in started if not server.client]
     if servers:
-        return _Described(container, image, line, variables).server(servers[-1])
+        return _Described(image, line, variables).server(servers[-1])
     if image.spec is None or any(server.client for server in started):
         return None
-    return _Described(container, image, line, variables).image_only(image.spec)
+    return _Described(image, line, variables).image_only(image.spec)
 
 
 class _Described:
     """Puts together what image, variables and arguments say."""
 
-    def __init__(
-        self, container: Container, image: Image, line: CommandLine, variables: Mapping[str, str | None]
-    ) -> None:
-        self._container = container
+    def __init__(self, image: Image, line: CommandLine, variables: Mapping[str, str | None]) -> None:
         self._image = image
         self._line = line
         self._variables = variables
