@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -76,7 +76,6 @@ def review_ledger(
     changes: dict[str, Entry | None] = {}
     overdue: list[str] = []
     vacant: list[str] = []
-    lost: dict[str, Entry] = {}
     waits: list[float] = []
     for reservation, entry in ledger.items():
         is_seat = entry.mark is Mark.KEPT
@@ -103,22 +102,33 @@ def review_ledger(
                 waits.append(left_s)
     settled = changes.keys() | carriers.keys() | set(vacant)
     unsettled = set().union(*(held_by(entry) for each, entry in ledger.items() if each not in settled))
+    true = dict(_true_entries(ledger, pods, carriers, unsettled))
+    lost = {each: entry for each, entry in true.items() if each not in ledger and each in crowded_out}
+    changes |= {each: entry for each, entry in true.items() if each not in lost}
+    _forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
+    return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant), lost)
+
+
+def _true_entries(
+    ledger: Mapping[str, Entry],
+    pods: Mapping[str, PodFacts],
+    carriers: Mapping[str, PodFacts],
+    unsettled: Set[str | int],
+) -> Iterator[tuple[str, Entry]]:
+    """The entries of pods that exist, where the ledger has none or says otherwise. `unsettled` are the slots and
+    resources of which entries hold something whose pods may be yet to come.
+    """
     for reservation, pod in carriers.items():
-        own = entry_of(pod)
+        own, entry = entry_of(pod), ledger.get(reservation)
         if not own.is_writable:
             continue  # It counts by itself, as a pod without an entry does.
-        if reservation not in ledger:
-            anew = lost if reservation in crowded_out else changes
-            anew[reservation] = replace(own, mark=_mark_anew(pod, pods))
+        if entry is None:
+            yield reservation, replace(own, mark=_mark_anew(pod, pods))
             continue
-        entry = ledger[reservation]
-        has_room = pod.bound and unsettled.isdisjoint(held_by(entry))
-        mark = Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and not has_room else Mark.NONE
-        true = replace(own, mark=mark)
+        waits = not pod.bound or not unsettled.isdisjoint(held_by(entry))
+        true = replace(own, mark=Mark.PREEMPTING if entry.mark is Mark.PREEMPTING and waits else Mark.NONE)
         if _says(entry) != _says(true):
-            changes[reservation] = true
-    forget(seen, lambda reservation: reservation in ledger or reservation in carriers)
-    return Review(changes, tuple(overdue), min(waits, default=None), tuple(vacant), lost)
+            yield reservation, true
 
 
 def _is_old(entry: Entry, unix_now: float) -> bool:
@@ -133,7 +143,7 @@ def _left_s(since: float, now: float, limit_s: float, *, is_old: bool) -> float:
     return since + (limit_s * _PART if is_old else limit_s) - now
 
 
-def forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
+def _forget(seen: Sightings, still_known: Callable[[str], bool]) -> None:
     """Drops what is remembered of ids that are gone from ledger and pods."""
     seen.confirmed = {each for each in seen.confirmed if still_known(each[0])}
     for times in (seen.first_seen, seen.vacant_since):
