@@ -20,7 +20,7 @@ _UNANSWERED_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Progress:
     """What of an owner can move: how many pods it has, its workload's kept seats, and its last refusal."""
 
     pods: int
@@ -31,7 +31,7 @@ class Standing:
 @dataclass(frozen=True, slots=True)
 class _Try:
     pause: Pause
-    before: Standing
+    before: Progress
 
 
 class Pauses:
@@ -42,7 +42,7 @@ class Pauses:
         self._unanswered: dict[str, float] = {}
         """Since when an owner could not be told that there is room."""
 
-    def keep(self, now: Mapping[str, Standing]) -> None:
+    def keep(self, now: Mapping[str, Progress]) -> None:
         """Forgets who no longer waits, and who has got a pod or a seat since it was woken."""
         self._tries = {
             uid: last
@@ -51,7 +51,7 @@ class Pauses:
         }
         self._unanswered = {uid: since for uid, since in self._unanswered.items() if uid in now}
 
-    def has_no_place(self, uid: str, now: Standing) -> None:
+    def has_no_place(self, uid: str, now: Progress) -> None:
         """Takes note that no pod of an owner would fit now. If it was refused since it was woken, that is why."""
         self._unanswered.pop(uid, None)
         last = self._tries.get(uid)
@@ -68,14 +68,14 @@ class Pauses:
         last = self._tries.get(uid)
         return last is not None and (last.pause.length_s > _TRY_S or last.pause.until <= now)
 
-    def begin(self, uid: str, now: float, before: Standing) -> None:
+    def begin(self, uid: str, now: float, before: Progress) -> None:
         """Takes note that an owner is woken, or cannot be."""
         self._unanswered.pop(uid, None)
         last = self._tries.get(uid)
         pause = Pause.after(None if last is None else last.pause, now, _TRY_S, _LONGEST_S)
         self._tries[uid] = _Try(pause, before)
 
-    def unanswered(self, uid: str, now: float, before: Standing) -> None:
+    def unanswered(self, uid: str, now: float, before: Progress) -> None:
         """Takes note that an owner was to be woken and the API server was in trouble: a try only if that goes on."""
         if now - self._unanswered.setdefault(uid, now) >= _UNANSWERED_S:
             self.begin(uid, now, before)

@@ -13,7 +13,7 @@ from shared.core.pod_fate import Ending, PodFate
 
 MOST_REMEMBERED: Final = 10
 
-Entry: TypeAlias = dict[str, Any]
+PastPlacement: TypeAlias = dict[str, Any]
 
 
 def placement_history(
@@ -22,7 +22,7 @@ def placement_history(
     exists: Callable[[str], bool],
     fate_of: Callable[[str], PodFate | None],
     now: str,
-) -> list[Entry]:
+) -> list[PastPlacement]:
     """The newest placements that ended, newest first.
 
     `old` is the status so far, `over` are the workload's pods that ended and still exist. `exists` tells of a uid
@@ -51,7 +51,7 @@ def has_finished_since(history: Collection[Mapping[str, Any]], time: str) -> boo
     return any(entry["since"] > time and entry["ended"] == Ending.FINISHED for entry in history)
 
 
-def _vanished(shown: Mapping[str, Any], fate: PodFate | None, now: str) -> Entry:
+def _vanished(shown: Mapping[str, Any], fate: PodFate | None, now: str) -> PastPlacement:
     """The entry of a pod that was shown and is gone."""
     ending = fate.ending if fate is not None else Ending.DELETED
     until = fate.changed if fate is not None and fate.is_over else now
@@ -62,7 +62,7 @@ def _vanished(shown: Mapping[str, Any], fate: PodFate | None, now: str) -> Entry
     }
 
 
-def _ended(fate: PodFate) -> Entry:
+def _ended(fate: PodFate) -> PastPlacement:
     return {
         "pod": fate.name,
         "uid": fate.key,

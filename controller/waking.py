@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.control_recorder import ControlRecorder
 from controller.lacking import Wants
-from controller.pauses import Pauses, Standing
+from controller.pauses import Pauses, Progress
 from controller.reports import Reports
 from controller.room import Room
 from controller.waiting import Memory, TooManyReads, Waiting, waiting_in
@@ -46,8 +46,8 @@ class _Look:
     seats: Mapping[str, str]
 
     @property
-    def standing(self) -> Standing:
-        return Standing(len(self.pods), frozenset(self.seats), self.one.refused)
+    def progress(self) -> Progress:
+        return Progress(len(self.pods), frozenset(self.seats), self.one.refused)
 
 
 class Waker:
@@ -105,7 +105,7 @@ class Waker:
         began = self._clock()
         looks = self._looks()
         self._memory.begin_walk(looks, began)
-        self._pauses.keep({uid: look.standing for uid, look in looks.items()})
+        self._pauses.keep({uid: look.progress for uid, look in looks.items()})
         if not looks:
             return
         room = Room(self._cluster.snapshot())
@@ -149,7 +149,7 @@ class Waker:
             return False
         wants = await self._memory.wants(one)
         if wants is None or not self._would_fit(look, wants, room):
-            self._pauses.has_no_place(one.uid, look.standing)
+            self._pauses.has_no_place(one.uid, look.progress)
             return False
         wait_s = self._pauses.wait_s(one.uid, self._clock())
         if wait_s > 0:
@@ -197,7 +197,7 @@ class Waker:
         try:
             await self._client.merge_patch(path, {"metadata": {"annotations": {names.WOKEN: stamp}}})
         except (Throttled, Unavailable):
-            self._pauses.unanswered(one.uid, self._clock(), look.standing)
+            self._pauses.unanswered(one.uid, self._clock(), look.progress)
             raise
         except ApiError as error:
             log.info("owner not woken", namespace=one.namespace, owner=one.owner.name, error=error)
@@ -207,7 +207,7 @@ class Waker:
             self._recorder.woken.inc()
             is_woken = True
         now = self._clock()
-        self._pauses.begin(one.uid, now, look.standing)
+        self._pauses.begin(one.uid, now, look.progress)
         # Nothing may change until then, and what it makes nothing of is for the next.
         self._walk_again_in(self._pauses.wait_s(one.uid, now))
         return is_woken

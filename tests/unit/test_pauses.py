@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller.pauses import Pauses, Standing
+from controller.pauses import Pauses, Progress
 
-THEN = Standing(pods=1, seats=frozenset({"one"}), refused="2026-11-30T10:00:00Z")
+THEN = Progress(pods=1, seats=frozenset({"one"}), refused="2026-11-30T10:00:00Z")
 
 
 def woken(times: int) -> tuple[Pauses, float]:
@@ -39,7 +39,7 @@ def test_a_try_is_under_way_for_as_long_as_the_first_pause_and_in_vain_ever_afte
 
 
 @pytest.mark.parametrize(
-    ("standing", "wait_s"),
+    ("progress", "wait_s"),
     [
         pytest.param(THEN, 60, id="nothing-moved"),
         pytest.param(replace(THEN, pods=2), 0, id="a-pod-came-of-it"),
@@ -50,9 +50,9 @@ def test_a_try_is_under_way_for_as_long_as_the_first_pause_and_in_vain_ever_afte
         pytest.param(None, 0, id="waits-no-longer"),
     ],
 )
-def test_a_pod_or_a_seat_ends_it(standing: Standing | None, wait_s: float) -> None:
+def test_a_pod_or_a_seat_ends_it(progress: Progress | None, wait_s: float) -> None:
     pauses, now = woken(9)
-    pauses.keep({} if standing is None else {"chat": standing})
+    pauses.keep({} if progress is None else {"chat": progress})
     assert pauses.wait_s("chat", now) == wait_s
 
 
