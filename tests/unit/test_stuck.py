@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -264,7 +264,7 @@ async def test_a_pod_that_changes_while_it_is_looked_at_is_not_deleted(scene: Sc
     scene.watch()
     await eventually(lambda: any(each.startswith("DELETE") for each in scene.control.served.server.requests))
     assert scene.told() == []
-    await eventually(lambda: not scene.has("chat-0"), within_s=20.0)
+    await eventually(lambda: not scene.has("chat-0"))
     await eventually(lambda: [count for *_, count in scene.told()] == [1, 1])
 
 
@@ -313,12 +313,17 @@ def over_others(scene: Scene) -> str:
     return victim.key
 
 
-async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(scene: Scene, over_others: str) -> None:
+async def test_a_pod_whose_victims_have_yet_to_leave_may_wait_longer(
+    scene: Scene, over_others: str, forward: Callable[[float], None]
+) -> None:
     scene.pod("first", scene.owner())
     scene.pod("second", scene.owner(), reservation="bbbbbbbbbb")
-    scene.watch()
+    scene.watch(after_s=600.0)
+    await asyncio.sleep(0)
+    forward(600.0)
     await eventually(lambda: not scene.has("second"))
     assert scene.has("first")
+    forward(1200.0)
     await eventually(lambda: not scene.has("first"))
 
 
@@ -394,13 +399,16 @@ async def test_of_many_each_has_its_turn(scene: Scene) -> None:
     await eventually(lambda: value(recorder, "placement_stuck_pods_deleted_total") == 3)
 
 
-async def test_a_replacement_that_is_stuck_again_has_to_wait(scene: Scene) -> None:
+async def test_a_replacement_that_is_stuck_again_has_to_wait(scene: Scene, forward: Callable[[float], None]) -> None:
     owner = scene.owner()
     scene.pod("chat-0", owner)
-    scene.watch(after_s=0.5)
-    await eventually(lambda: not scene.has("chat-0"))
+    scene.watch(after_s=600.0)
+    await asyncio.sleep(0)
+    forward(600.0)
+    await eventually(lambda: len(scene.told()) == 2)
+    assert not scene.has("chat-0")
     key = scene.pod("chat-1", owner)
-    await looked(scene, 1)
+    forward(600.0)
     await eventually(lambda: len(scene.told()) == 4)
     assert scene.has("chat-1")
     assert scene.told()[-1] == ("ReplicaSet", "there is room on node a10 if it is created anew", 1)
