@@ -328,23 +328,25 @@ async def test_an_owner_that_cannot_be_read_is_logged_and_does_not_keep_others_w
 
 async def test_an_owner_that_was_woken_in_vain_is_left_alone_for_longer_and_longer(control: Control) -> None:
     await waiting(control, "chat")
-    waking = waker(control)
-    for pause_s, expected in ((0.0, 1), (0.0, 1), (2.1, 2), (2.1, 2)):
-        await asyncio.sleep(pause_s)
+    time_s = 0.0
+    waking = waker(control, clock=lambda: time_s)
+    for pause_s, expected in ((0.0, 1), (1.9, 1), (0.2, 2), (3.9, 2), (0.2, 3)):
+        time_s += pause_s
         await waking.walk()
         assert len(wakings(control)) == expected
 
 
 async def test_an_owner_that_got_a_pod_since_is_woken_at_once_and_its_pause_is_short_again(control: Control) -> None:
     owner = await waiting(control, "chat", "2", replicas=8)
-    waking = waker(control)
+    time_s = 0.0
+    waking = waker(control, clock=lambda: time_s)
     for pods in range(3):
         await waking.walk()
         await waking.walk()
         assert len(wakings(control)) == pods + 1
         control.see_pod(f"chat-{pods}", owner, gb=2)
     await waking.walk()
-    await asyncio.sleep(2.1)
+    time_s += 2.1
     await waking.walk()
     assert len(wakings(control)) == 5
 
@@ -410,7 +412,7 @@ async def test_it_ends_when_it_is_told_to_at_the_moment_of_a_change(control: Con
     for _ in range(steps):
         await asyncio.sleep(0)
     running.cancel()
-    await asyncio.wait({running}, timeout=0.2)
+    await eventually(running.done)
     assert running.cancelled()
 
 
