@@ -141,7 +141,8 @@ async def test_a_bare_pod_is_reported_to_nobody(reports: RefusalReports, served:
     assert len([each for each in served.server.requests if each.startswith("POST")]) == 1
 
 
-async def test_many_refusals_of_one_owner_are_one_write(served: Served) -> None:
+async def test_many_refusals_of_one_owner_are_one_write(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals_module, "_QUIET_S", 600.0)
     reports = RefusalReports(served.client, Owners(served.client))
     owner, other = an_owner(served, "StatefulSet", "chat"), an_owner(served, "StatefulSet", "other")
     for number in range(20):
@@ -159,8 +160,9 @@ async def test_many_refusals_of_one_owner_are_one_write(served: Served) -> None:
 
 
 async def test_a_refusal_while_the_one_before_is_being_written_waits_as_well(
-    reports: RefusalReports, served: Served
+    reports: RefusalReports, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(refusals_module, "_QUIET_S", 600.0)
     owner, other = an_owner(served, "StatefulSet", "chat"), an_owner(served, "StatefulSet", "other")
     go_on = asyncio.Event()
     served.server.fail(faults.hold(go_on), method="PATCH")
@@ -175,13 +177,15 @@ async def test_a_refusal_while_the_one_before_is_being_written_waits_as_well(
 
 
 async def test_a_repetition_keeps_its_age_and_is_counted(served: Served) -> None:
+    def counted() -> int:
+        return int(refusals(served, "statefulset-chat").get("StatefulSet.chat", {}).get("count", 0))
+
     owner = an_owner(served, "StatefulSet", "chat")
-    for _ in range(2):
+    for number in (1, 2):
         reports = RefusalReports(served.client, Owners(served.client))
         reports.report(request(of(owner)), FULL)
-        before = writes(served)
         writing = asyncio.create_task(reports.run())
-        await eventually(lambda: writes(served) > before and bool(refusals(served, "statefulset-chat")))  # noqa: B023
+        await eventually(lambda: counted() == number)  # noqa: B023
         since = refusals(served, "statefulset-chat")["StatefulSet.chat"]["since"]
         served.server.objects.update(
             place_of(paths.status_of(paths.model_placements("models", "statefulset-chat"))),
