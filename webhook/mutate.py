@@ -78,6 +78,7 @@ class Mutator:
         unix_time: Callable[[], int],
         runtime_class: str | None,
         preemption: bool = False,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
@@ -87,6 +88,7 @@ class Mutator:
         self._new_id = new_id
         self._runtime_class = runtime_class
         self._preemption = preemption
+        self._patience_s = patience_s
 
     async def review(self, request: Request, deadline: float) -> Outcome:
         """The outcome for a pod's CREATE. `deadline` is the loop time by which the answer must be on its way."""
@@ -135,7 +137,7 @@ class Mutator:
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         wish = Wish(pod, self._new_id(), spec, read.demand, constraints)
         time = asyncio.get_running_loop().time
-        patient_until = time() + _PATIENCE_S
+        patient_until = time() + self._patience_s
         for _ in range(_MOST_ROUNDS):
             replaced = None if request.dry_run else await self._replaced(wish, patient_until)
             attempts = self._take_over.attempts_elsewhere(pod)

@@ -29,7 +29,9 @@ async def eventually(happened: Callable[[], bool], *, within_s: float = 120.0) -
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, objects: ObjectStore | None = None, timeout_s: float = 5.0) -> AsyncIterator[Served]:
+async def serving(
+    folder: Path, *, objects: ObjectStore | None = None, timeout_s: float = 120.0
+) -> AsyncIterator[Served]:
     """Runs a server and a client with `timeout_s` as its default deadline; `folder` takes the kubeconfig."""
     async with (
         FakeApiServer(objects) as server,

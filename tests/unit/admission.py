@@ -35,7 +35,8 @@ from webhook.take_seat import TakeSeat
 from webhook.validate import Validator
 
 NOW = 1_800_000_000
-PATIENCE_S = 5.0
+PATIENCE_S = 120.0
+"""For looking up and for answering: whether a pod is placed is no question of how fast this machine is."""
 
 
 def reservation_id(number: int) -> str:
@@ -147,6 +148,7 @@ class Webhook:
             unix_time=lambda: self.time,
             runtime_class=runtime_class,
             preemption=preemption,
+            patience_s=PATIENCE_S,
         )
         self.validator = Validator(self.cluster, self.ledger)
 

@@ -32,11 +32,6 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         yield both
 
 
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.mutate._PATIENCE_S", 60.0)
-
-
 @pytest.fixture
 async def one(served: Served) -> Webhook:
     """A process that sees a node with a card of 16 GB and another with one of 6 GB that is full."""
@@ -252,9 +247,9 @@ async def test_the_next_pod_of_an_adopted_replica_set_takes_the_seat_of_the_depl
 
 
 async def test_without_time_to_look_the_pod_is_placed_beside_its_seat(
-    one: Webhook, served: Served, rollout: Rollout, monkeypatch: pytest.MonkeyPatch
+    one: Webhook, served: Served, rollout: Rollout
 ) -> None:
-    monkeypatch.setattr("webhook.mutate._PATIENCE_S", 0.0)
+    one.mutator._patience_s = 0.0
     await keep(one, rollout.top, gb=6)
     await one.place(pod_of(rollout.new, 6))
     assert held(served) == {SEATS[0]: "n1", reservation_id(0): "n1"}
