@@ -6,7 +6,7 @@ import asyncio
 import base64
 import io
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,19 @@ def review(pod: PodBuilder | dict[str, Any], **request: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def a_site(folder: Path) -> AsyncIterator[Site]:
-    """The webhook before a fake API server, with one node that has a 16 GB card."""
+    """The webhook before a fake API server, with one node that has a 16 GB card.
+
+    Its times are so long that no machine is too slow for them. A review that is to run out of time names its own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in ("_BODY_S", "_DEFAULT_TIMEOUT_S", "_LONGEST_TIMEOUT_S"):
+            patch.setattr(f"webhook.app.{limit}", 600.0)
+        async with _a_site(folder) as site:
+            yield site
+
+
+@asynccontextmanager
+async def _a_site(folder: Path) -> AsyncIterator[Site]:
     async with serving(folder) as served:
         webhook = Webhook(served)
         await webhook.see(a_node("t4"), gpu_node("t4", 16))
@@ -239,12 +251,23 @@ async def test_other_routes_and_methods_do_not_exist(site: Site, method: str, pa
         assert answer.status == status
 
 
-@pytest.mark.parametrize("path", ["/mutate", "/validate"])
-async def test_an_api_server_that_is_silent_is_unavailable_in_time(site: Site, path: str) -> None:
+async def unanswered(site: Site, path: str, forward: Callable[[float], None]) -> ClientResponse:
+    """What is said of a pod for which the API server had to be asked, which was silent until no time was left."""
     pod = await site.webhook.place(asking("1"))
     pod["metadata"]["labels"][names.RESERVATION] = "zzzzzzzzzz"
+    before = len(site.served.server.requests)
     site.served.server.fail(faults.hang(), times=2)
-    answer = await site.post(f"{path}?timeout=0.3s", review(pod))
+    asked = asyncio.create_task(site.post(f"{path}?timeout=60s", review(pod)))
+    await eventually(lambda: len(site.served.server.requests) > before)
+    forward(60.0)
+    return await asked
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+async def test_an_api_server_that_is_silent_is_unavailable_in_time(
+    site: Site, path: str, forward: Callable[[float], None]
+) -> None:
+    answer = await unanswered(site, path, forward)
     assert answer.status == 200
     response = orjson.loads(await answer.read())["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 503)

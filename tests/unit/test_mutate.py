@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from shared.core.rejected import rejected_pod
 from shared.kube import paths
 from tests.builders import PodBuilder, a_node, a_pod, expressions, requirement
 from tests.fakes import faults
-from tests.fakes.serving import Served, serving
+from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import NOW, Webhook, gpu_node, patched, reason, reservation_id, reservations
 from webhook.marks import booked_shares, reservation_of
 from webhook.outcome import Admitted, Refused, Unrecorded
@@ -216,12 +216,15 @@ async def test_a_conflict_that_leaves_room_is_written_again_to_the_same_node(web
     assert webhook.free_gb("t4") == (6,)
 
 
-async def test_conflicts_until_the_deadline_are_unavailable_and_hold_nothing(webhook: Webhook, served: Served) -> None:
+async def test_conflicts_until_the_deadline_are_unavailable_and_hold_nothing(
+    webhook: Webhook, served: Served, forward: Callable[[float], None]
+) -> None:
     conflict = '{"kind":"Status","reason":"Conflict","message":"the object has been modified"}'
     served.server.fail(faults.respond(409, conflict), times=10_000, method="PATCH")
-    outcome = await webhook.mutate(asking(), patience_s=0.2)
-    assert isinstance(outcome, Unrecorded)
-    assert len([each for each in served.server.requests if each.startswith("PATCH")]) > 1
+    asked = asyncio.create_task(webhook.mutate(asking(), patience_s=60.0))
+    await eventually(lambda: sum(each.startswith("PATCH") for each in served.server.requests) > 1)
+    forward(60.0)
+    assert isinstance(await asked, Unrecorded)
     assert webhook.free_gb("t4") == (16,)
 
 
@@ -245,12 +248,14 @@ async def test_what_cannot_be_recorded_is_unavailable_and_holds_nothing(
 
 
 async def test_the_answer_does_not_wait_for_another_review_of_the_node_beyond_its_own_deadline(
-    webhook: Webhook, served: Served
+    webhook: Webhook, served: Served, forward: Callable[[float], None]
 ) -> None:
     served.server.fail(faults.hang(), method="PATCH")
-    slow = asyncio.create_task(webhook.mutate(asking(), patience_s=1.0))
+    slow = asyncio.create_task(webhook.mutate(asking(), patience_s=60.0))
     await asyncio.sleep(0)
     assert isinstance(await webhook.mutate(asking(), patience_s=0.1), Unrecorded)
+    assert not slow.done()
+    forward(60.0)
     assert isinstance(await slow, Unrecorded)
     assert webhook.free_gb("t4") == (16,)
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
-import pytest
 
 from controller.authority import issue, server_names
 from shared.obs.connections import Connections, Limits
@@ -65,13 +64,6 @@ async def a_door(folder: Path, limits: Limits) -> AsyncIterator[Door]:
         door = Door(site.handlers, connections, port, ssl.create_default_context(cadata=issued.authority.decode()))
         stack.callback(hang_up, door.clients)
         yield door
-
-
-@pytest.fixture(autouse=True)
-def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that it is never a time that ends a slow client."""
-    monkeypatch.setattr("webhook.app._BODY_S", 600.0)
-    monkeypatch.setattr("webhook.app._timeout_s", lambda _http: 600.0)
 
 
 SMALL = orjson.dumps(review(asking("1")))
