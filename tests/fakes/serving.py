@@ -28,6 +28,16 @@ async def eventually(happened: Callable[[], bool], *, within_s: float = 120.0) -
             await asyncio.sleep(0.005)
 
 
+async def in_time(happened: Callable[[], bool], forward: Callable[[float], None], *, step_s: float = 1.0) -> None:
+    """Waits until `happened` while the clock goes on by `step_s` each time that it is asked: see the fixture."""
+    for _ in range(20_000):
+        if happened():
+            return
+        forward(step_s)
+        await asyncio.sleep(0.005)
+    raise TimeoutError
+
+
 @asynccontextmanager
 async def serving(
     folder: Path, *, objects: ObjectStore | None = None, timeout_s: float = 120.0

@@ -18,7 +18,7 @@ from aiohttp import web
 from controller.authority import Issued, issue, server_names
 from shared.obs import acceptor as acceptor_module
 from shared.obs.connections import ARRIVED, Connections, Limits
-from tests.fakes.serving import eventually
+from tests.fakes.serving import eventually, in_time
 from webhook.serving import _load, _new_context, _Pair
 
 HOST = "127.0.0.1"
@@ -43,6 +43,7 @@ class Site:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: int = 0
     cancelled: int = 0
+    long_answers: int = 0
     arrivals: list[float] = field(default_factory=list)
     clients: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -66,6 +67,7 @@ class Site:
         return web.Response(text="done")
 
     async def long(self, _request: web.Request) -> web.Response:
+        self.long_answers += 1
         return web.Response(body=b"x" * LONG_ANSWER)
 
     async def connect(self, *, tls: bool = True) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -97,6 +99,7 @@ async def is_ended(reader: asyncio.StreamReader) -> bool:
 
 
 Start = Callable[..., Awaitable[Site]]
+Forward = Callable[[float], None]
 
 
 @pytest.fixture
@@ -262,12 +265,13 @@ async def test_no_host_is_every_address_of_either_family(address: str) -> None:
         writer.transport.abort()
 
 
-async def test_an_answer_that_nobody_reads_ends_the_connection(start: Start) -> None:
-    site = await start(idle_s=0.05, goodbye_s=0.05)
+async def test_an_answer_that_nobody_reads_ends_the_connection(start: Start, forward: Forward) -> None:
+    site = await start(idle_s=60.0, goodbye_s=60.0)
     _reader, writer = await site.connect()
     writer.write(REQUEST.replace(b"/mutate", b"/long"))
-    await eventually(lambda: len(site.connections) == 1)
-    await eventually(lambda: len(site.connections) == 0)
+    await eventually(lambda: site.long_answers == 1)
+    assert len(site.connections) == 1
+    await in_time(lambda: len(site.connections) == 0, forward)
 
 
 async def test_a_long_answer_that_is_read_arrives_whole(start: Start) -> None:
@@ -276,10 +280,11 @@ async def test_a_long_answer_that_is_read_arrives_whole(start: Start) -> None:
     assert await is_answered(reader, writer, REQUEST.replace(b"/mutate", b"/long"))
 
 
-async def test_an_idle_connection_ends(start: Start) -> None:
-    site = await start(idle_s=0.05)
+async def test_an_idle_connection_ends(start: Start, forward: Forward) -> None:
+    site = await start(idle_s=60.0)
     reader, writer = await site.connect()
     assert await is_answered(reader, writer)
+    await in_time(lambda: len(site.connections) == 0, forward)
     assert await is_ended(reader)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,10 +17,14 @@ from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.objects import ObjectStore
 from tests.fakes.selectors import Selector
-from tests.fakes.serving import Served, eventually, serving
+from tests.fakes.serving import Served, eventually, in_time, serving
 
 LEASE = paths.leases("sys", "controller")
+LEASE_S = 60
+DEADLINE_S = 30.0
 _ALL = Selector()
+
+Forward = Callable[[float], None]
 
 
 @pytest.fixture
@@ -38,15 +42,23 @@ async def other(served: Served, tmp_path: Path) -> AsyncIterator[Served]:
         yield both
 
 
-def elector(served: Served, identity: str, *, lease_s: int = 1) -> Elector:
+def elector(served: Served, identity: str) -> Elector:
+    """Its lease is so long that on no machine it runs out before a test moves the clock."""
     return Elector(
-        served.client, "sys", "controller", identity, lease_s=lease_s, renew_deadline_s=lease_s / 2, retry_s=0.05
+        served.client, "sys", "controller", identity, lease_s=LEASE_S, renew_deadline_s=DEADLINE_S, retry_s=0.05
     )
 
 
 def spec(objects: ObjectStore) -> Json:
     found: Json = objects.get(place_of(LEASE))["spec"]
     return found
+
+
+async def looked(served: Served) -> None:
+    """Waits until a contender of this server has seen the Lease as it is now."""
+    before = len(served.server.requests)
+    # The second look was begun after now, the third after what came of it.
+    await eventually(lambda: sum(each.startswith("GET") for each in served.server.requests[before:]) > 2)
 
 
 class Stage:
@@ -68,11 +80,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def competing(
-    served: Served, identity: str, stage: Stage, *, lease_s: int = 1
-) -> AsyncIterator[asyncio.Task[None]]:
+async def competing(served: Served, identity: str, stage: Stage) -> AsyncIterator[asyncio.Task[None]]:
     """A contender that acts on `stage` whenever it leads."""
-    contender = elector(served, identity, lease_s=lease_s)
+    contender = elector(served, identity)
     running = asyncio.create_task(contender.run(lambda: stage.act(contender, identity)))
     try:
         yield running
@@ -89,17 +99,17 @@ async def test_the_first_one_leads_and_the_lease_says_so(served: Served) -> None
         await eventually(lambda: stage.acting == ["a"])
         first = spec(served.server.objects)
         await eventually(lambda: spec(served.server.objects)["renewTime"] != first["renewTime"])
-    assert (first["holderIdentity"], first["leaseDurationSeconds"], first["leaseTransitions"]) == ("a", 1, 0)
+    assert (first["holderIdentity"], first["leaseDurationSeconds"], first["leaseTransitions"]) == ("a", LEASE_S, 0)
     for time in ("renewTime", "acquireTime"):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", first[time])
 
 
 async def test_who_is_cancelled_ends_its_work_then_releases_and_the_next_one_leads(served: Served) -> None:
     stage = Stage()
-    async with competing(served, "a", stage, lease_s=60) as first:
+    async with competing(served, "a", stage) as first:
         await eventually(lambda: stage.acting == ["a"])
-        async with competing(served, "b", stage, lease_s=60):
-            await asyncio.sleep(0.2)
+        async with competing(served, "b", stage):
+            await looked(served)
             assert stage.acting == ["a"]
             first.cancel()
             await eventually(lambda: stage.acting == ["b"])
@@ -120,7 +130,7 @@ async def test_the_lease_is_held_until_the_clean_up_of_the_leader_is_over(served
             holders.append(spec(served.server.objects)["holderIdentity"])
             assert contender.is_leader
 
-    contender = elector(served, "a", lease_s=60)
+    contender = elector(served, "a")
     running = asyncio.create_task(contender.run(lead))
     await eventually(lambda: contender.is_leader)
     await asyncio.sleep(0)
@@ -139,23 +149,25 @@ async def test_the_lease_is_held_until_the_clean_up_of_the_leader_is_over(served
     ],
 )
 async def test_a_leader_that_cannot_renew_stops_before_the_next_one_leads(
-    served: Served, other: Served, fault: faults.Act
+    served: Served, other: Served, fault: faults.Act, forward: Forward
 ) -> None:
     stage = Stage()
-    async with competing(served, "a", stage, lease_s=2):
+
+    async with competing(served, "a", stage):
         await eventually(lambda: stage.acting == ["a"])
-        async with competing(other, "b", stage, lease_s=2):
+        async with competing(other, "b", stage):
+            await looked(other)
             served.server.fail(fault, times=1_000_000)
-            await eventually(lambda: stage.acting == ["b"])
+            await in_time(lambda: stage.acting == ["b"], forward, step_s=0.5)
             served.server.faults.clear()
-            await asyncio.sleep(0.2)
+            await looked(served)
             assert stage.acting == ["b"]
     assert stage.history == ["a", "b"]
 
 
 async def test_a_renewal_whose_answer_was_lost_does_not_cost_the_lead(served: Served) -> None:
     stage = Stage()
-    async with competing(served, "a", stage, lease_s=60):
+    async with competing(served, "a", stage):
         await eventually(lambda: stage.acting == ["a"])
         served.server.fail(faults.lose_answer(), times=2, method="PUT")
         await eventually(lambda: served.server.faults[0].times == 0)
@@ -166,7 +178,7 @@ async def test_a_renewal_whose_answer_was_lost_does_not_cost_the_lead(served: Se
 
 async def test_a_leader_whose_lease_was_deleted_makes_a_new_one(served: Served) -> None:
     stage = Stage()
-    async with competing(served, "a", stage, lease_s=60):
+    async with competing(served, "a", stage):
         await eventually(lambda: stage.acting == ["a"])
         served.server.objects.delete(place_of(LEASE), {})
         await eventually(lambda: bool(served.server.objects.select(place_of(paths.leases("sys")), _ALL)))
@@ -185,23 +197,26 @@ def overwrite(objects: ObjectStore, holder: str, renew_time: str) -> None:
 
 async def test_a_leader_that_finds_another_name_in_the_lease_stops_at_once(served: Served) -> None:
     stage = Stage()
-    async with competing(served, "a", stage, lease_s=60):
+    async with competing(served, "a", stage):
         await eventually(lambda: stage.acting == ["a"])
         overwrite(served.server.objects, "somebody", "2026-01-01T00:00:00.000000Z")
         await eventually(lambda: stage.acting == [])
         assert spec(served.server.objects)["holderIdentity"] == "somebody"
 
 
-async def test_the_clock_of_the_holder_does_not_matter(served: Served) -> None:
+async def test_the_clock_of_the_holder_does_not_matter(served: Served, forward: Forward) -> None:
     objects = served.server.objects
     stage = Stage()
     overwrite(objects, "holder", "1970-01-01T00:00:00.000000Z")
-    async with competing(served, "a", stage, lease_s=2):
+    async with competing(served, "a", stage):
         for second in range(16):
-            await asyncio.sleep(0.15)
+            await looked(served)
+            forward(10.0)
             overwrite(objects, "holder", f"1970-01-01T00:00:{second:02}.000000Z")
         assert stage.history == []
         overwrite(objects, "holder", "2099-01-01T00:00:00.000000Z")
+        await looked(served)
+        forward(LEASE_S)
         await eventually(lambda: stage.acting == ["a"])
 
 
@@ -225,21 +240,28 @@ async def test_when_the_leading_work_is_finished_so_is_the_election(served: Serv
     assert spec(served.server.objects)["holderIdentity"] == ""
 
 
-async def test_leading_work_that_ignores_its_end_is_an_error_that_ends_the_process(served: Served) -> None:
+async def test_leading_work_that_ignores_its_end_is_an_error_that_ends_the_process(
+    served: Served, forward: Forward
+) -> None:
     async def lead() -> None:
         while True:
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
+                ignored.append(True)
                 if released:
                     raise
 
+    ignored: list[bool] = []
     released: list[bool] = []
     contender = elector(served, "a")
     running = asyncio.create_task(contender.run(lead))
     await eventually(lambda: contender.is_leader)
     served.server.fail(faults.respond(503), times=1_000_000)
     try:
+        forward(DEADLINE_S)
+        await eventually(lambda: bool(ignored))
+        forward(LEASE_S - DEADLINE_S)
         with pytest.raises(LeaderStuckError, match="controller"):
             await running
     finally:
