@@ -394,12 +394,17 @@ async def test_a_workload_without_trouble_is_not_looked_at_again_soon(
     top, replica_set = a_deployment(control)
     await control.refuse(top, replica_set)
     await becomes(control, top, "Failed")
-    await asyncio.sleep(0.5)  # whatever was still to be done for the other one
+
+    async def looked(times: int) -> None:
+        """Waits until the one in trouble was looked at so often from now on."""
+        before = len(control.served.server.requests)
+        await eventually(
+            lambda: sum("deployments/chat" in each for each in control.served.server.requests[before:]) >= times
+        )
+
+    await looked(10)  # so long that whatever was still to be done for the other one is done
     before = len(control.served.server.requests)
-    await control.served.client.merge_patch(
-        "/apis/apps/v1/namespaces/models/replicasets/chat-5d4f", {"spec": {"replicas": 0}}
-    )
-    await becomes(control, top, "Pending")
+    await looked(10)
     assert not any("statefulsets/other" in each for each in control.served.server.requests[before:])
 
 

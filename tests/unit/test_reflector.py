@@ -224,7 +224,7 @@ async def test_a_half_open_connection_is_noticed_and_replaced(served: Served) ->
         await eventually(lambda: watches(served) == 1)
         put(served.server.objects, "a", size="1")
         await eventually(lambda: told.calls == ["team/a: None -> 1"])
-    assert watches(served) == 2
+    assert watches(served) > 1
 
 
 async def test_after_a_compaction_the_difference_is_found_by_a_list(served: Served) -> None:
@@ -352,8 +352,9 @@ async def test_a_bookmark_moves_the_place_where_the_next_watch_begins(served: Se
         faults.stream(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"4711"}}}\n'), watch=True
     )
     async with reflecting(served, Told()):
-        await eventually(lambda: watches(served) == 2)
-    assert "resourceVersion=4711" in served.server.requests[-1]
+        await eventually(lambda: watches(served) > 1)
+    _, second, *_ = (line for line in served.server.requests if "watch=true" in line)
+    assert "resourceVersion=4711" in second
 
 
 async def test_an_object_that_cannot_be_understood_is_left_as_it_was(
