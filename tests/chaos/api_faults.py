@@ -99,15 +99,15 @@ def truncated(keep: float = 0.5) -> Act:
     return _through(pipe)
 
 
-def slow(bytes_per_s: int) -> Act:
+def slow(bytes_per_s: int, pieces_a_second: float = _PIECES_A_SECOND) -> Act:
     """The right answer, at no more than so many bytes a second."""
-    piece = max(1, bytes_per_s // _PIECES_A_SECOND)
+    piece = max(1, int(bytes_per_s / pieces_a_second))
 
     async def pipe(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for chunk in chunks:
             for start in range(0, len(chunk), piece):
                 yield chunk[start : start + piece]
-                await asyncio.sleep(1 / _PIECES_A_SECOND)
+                await asyncio.sleep(1 / pieces_a_second)
 
     return _through(pipe)
 
