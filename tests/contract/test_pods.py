@@ -58,12 +58,7 @@ async def real(request: pytest.FixtureRequest) -> Any:
         yield None
         return
     async with await KubeClient.connect(request.getfixturevalue("real_kubeconfig")) as client:
-        for _ in range(100):
-            try:
-                await client.get("/api/v1/namespaces/default/serviceaccounts/default")
-                break
-            except NotFound:
-                await asyncio.sleep(0.1)
+        await _until(lambda: client.get("/api/v1/namespaces/default/serviceaccounts/default"))
         yield client
 
 
@@ -178,13 +173,14 @@ async def _in_namespace(client: KubeClient, labels: Json, hard: Json | None = No
 
 
 async def _until(found: Callable[[], Awaitable[Json]]) -> None:
-    for _ in range(200):
-        try:
-            await found()
-        except NotFound:
-            await asyncio.sleep(0.05)
-        else:
-            return
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                await found()
+            except NotFound:
+                await asyncio.sleep(0.05)
+            else:
+                return
 
 
 @both
