@@ -56,6 +56,12 @@ def _greedy(namespace: Namespace, here: Pool) -> Iterator[list[Outcome]]:
         yield outcomes
 
 
+def _assert_left_out(outcomes: list[Outcome]) -> None:
+    """On a busy machine a try may run out of time instead of being refused."""
+    assert Outcome.ADMITTED not in outcomes
+    assert Outcome.REFUSED in outcomes
+
+
 def _another(namespace: Namespace, app: str, old: Json) -> Callable[[], bool]:
     """Whether one pod of `app` runs, and it is another than `old`."""
 
@@ -82,7 +88,7 @@ def test_a_rollout_with_recreate_has_the_card_again_though_another_waits_for_it(
             until("the new pod runs", _another(namespace, "chat", old), within_s=_SOON_S)
             (old,) = namespace.pods("chat")
             assert namespace.pods("waiter") == []
-    assert set(outcomes) == {Outcome.REFUSED}
+    _assert_left_out(outcomes)
     wait_balanced(api, here.nodes)
 
 
@@ -97,7 +103,7 @@ def test_a_pod_of_a_stateful_set_that_is_deleted_has_its_seat_again(
         namespace.delete("Pod", "chat-0")
         until("chat-0 runs again", _another(namespace, "chat", old), within_s=_SOON_S)
     assert namespace.pods("waiter") == []
-    assert set(outcomes) == {Outcome.REFUSED}
+    _assert_left_out(outcomes)
     wait_balanced(api, here.nodes)
 
 
