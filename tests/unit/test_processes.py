@@ -170,12 +170,12 @@ async def scraped(session: aiohttp.ClientSession, settings: CommonSettings) -> s
         return ""
 
 
-async def until_scraped(session: aiohttp.ClientSession, settings: CommonSettings, words: str) -> str:
-    """Waits until `/metrics` has `words` in its text, which is returned."""
+async def until_scraped(session: aiohttp.ClientSession, settings: CommonSettings, *words: str) -> str:
+    """Waits until `/metrics` has all `words` in its text, which is returned."""
     async with asyncio.timeout(120):
         while True:
             text = await scraped(session, settings)
-            if words in text:
+            if all(each in text for each in words):
                 return text
             await asyncio.sleep(0.01)
 
@@ -194,7 +194,8 @@ async def test_both_export_what_is_defined_for_them_and_nothing_secret(
     ):
         await until_health(session, webhook.common, 200)
         await until_health(session, controller.common, 200)
-        told = await until_scraped(session, controller.common, "placement_card_free_gb{")
+        known = ("placement_card_free_gb{", "\nplacement_serving_certificate_expiry_timestamp_seconds ")
+        told = await until_scraped(session, controller.common, *known)
         exported = {"webhook": await scraped(session, webhook.common), "controller": told}
     for process, of in (("webhook", {Of.WEBHOOK, Of.BOTH}), ("controller", {Of.LEADER, Of.CONTROLLER, Of.BOTH})):
         _assert_labelled_as_defined(exported[process])

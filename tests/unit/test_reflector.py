@@ -20,9 +20,9 @@ from tests.fakes import faults
 from tests.fakes.api import merged, place_of
 from tests.fakes.objects import ObjectStore
 from tests.fakes.selectors import Selector
-from tests.fakes.serving import Served, eventually, serving
+from tests.fakes.serving import Served, eventually, in_time, serving
 
-FAST = Pace(watch_s=1, grace_s=0.1, relist_s=600, first_retry_s=0.005, longest_retry_s=0.02)
+FAST = Pace(watch_s=60, grace_s=0.1, relist_s=600, first_retry_s=0.005, longest_retry_s=0.02)
 NEVER_AGAIN = Pace(watch_s=60, relist_s=600, first_retry_s=600, longest_retry_s=600)
 """A retry under this pace comes after the test: what has been asked by then was asked without waiting."""
 
@@ -217,13 +217,13 @@ async def test_no_change_is_lost_when_a_watch_goes_wrong(served: Served, fault: 
     assert (lists(served) > 1) == relisted
 
 
-async def test_a_half_open_connection_is_noticed_and_replaced(served: Served) -> None:
+async def test_a_half_open_connection_is_noticed_and_replaced(served: Served, forward: Callable[[float], None]) -> None:
     served.server.fail(faults.stream(silent=True), watch=True)
     told = Told()
     async with reflecting(served, told):
         await eventually(lambda: watches(served) == 1)
         put(served.server.objects, "a", size="1")
-        await eventually(lambda: told.calls == ["team/a: None -> 1"])
+        await in_time(lambda: told.calls == ["team/a: None -> 1"], forward)
     assert watches(served) > 1
 
 
@@ -245,7 +245,9 @@ async def test_after_a_compaction_the_difference_is_found_by_a_list(served: Serv
     assert told.calls[2:] == ["team/added: None -> 1", "team/removed: 1 -> gone"]
 
 
-async def test_after_a_restore_from_a_backup_every_object_is_told_anew(served: Served) -> None:
+async def test_after_a_restore_from_a_backup_every_object_is_told_anew(
+    served: Served, forward: Callable[[float], None]
+) -> None:
     """What is known of one that the backup has is newer than what there is: its version says so."""
     objects = served.server.objects
     put(objects, "kept", size="1")
@@ -258,7 +260,7 @@ async def test_after_a_restore_from_a_backup_every_object_is_told_anew(served: S
         told.calls.clear()
         objects.restore(backup)
         served.server.fail(faults.respond(504), watch=True)
-        await eventually(lambda: told.syncs == 2)
+        await in_time(lambda: told.syncs == 2, forward)
     assert told.calls == ["team/kept: 2 -> gone", "team/kept: None -> 1", "team/lost: 1 -> gone"]
 
 
