@@ -65,9 +65,18 @@ async def test_a_watch_from_an_ancient_version_is_gone(client: KubeClient) -> No
 async def test_a_bookmark_tells_a_watcher_without_events_how_far_it_is(client: KubeClient) -> None:
     listing = await client.list(WIDGETS)
     unseen = await created(client)
+
+    async def write_on() -> None:
+        while True:
+            await created(client)
+            await asyncio.sleep(1.0)
+
+    # The real server tells it two seconds before the end, if anything was written since the watch began.
+    writing = asyncio.create_task(write_on())
     params = {"allowWatchBookmarks": "true", "labelSelector": "pick=nothing"}
-    # The real server sends its first two seconds before the end.
     (event,) = await watched(client, listing.resource_version, params, events=1, seconds=10)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
     assert event["type"] == "BOOKMARK"
     last = event["object"]["metadata"]
     assert int(last["resourceVersion"]) >= int(unseen["metadata"]["resourceVersion"])
