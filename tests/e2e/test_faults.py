@@ -201,7 +201,8 @@ def test_a_ledger_spoilt_by_hand_comes_to_agree_with_the_pods_again(
     wait_true_to_pods(stage.api, here.nodes)
     spoil(stage.api, here.node)
     wait_true_to_pods(stage.api, here.nodes)
-    namespace.create(pod("sixth", {names.VRAM: "7"}, pool=here.name))
+    sixth = pod("sixth", {names.VRAM: "7"}, pool=here.name)
+    until("every webhook has heard of it", lambda: create(namespace, sixth).outcome is Outcome.ADMITTED)
     assert "insufficient_capacity" in namespace.refusal(pod("seventh", {names.VRAM: "7"}, pool=here.name)).message
     namespace.running("sixth")
     wait_true_to_pods(stage.api, here.nodes)

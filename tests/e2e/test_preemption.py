@@ -82,7 +82,7 @@ def test_the_scheduler_evicts_for_it_and_gives_back_later(preempting: Stage, her
     tenant.running("chat", 1)
     wait_balanced(preempting.api, here.nodes)
     assert booked(preempting.api, here.node) == {0: 20}
-    assert _marked(preempting.api, here.node) == {}
+    until("it is a reservation like any other", lambda: not _marked(preempting.api, here.node))
     # The Deployment wants its pods back; they may not drive out anybody.
     assert "insufficient_capacity" in tenant.waiting("chat", "insufficient_capacity")["lastErrorMessage"]
     assert findings(preempting.api, here.nodes) == []

@@ -146,8 +146,8 @@ def test_a_seat_on_a_drained_node_is_kept_until_its_workload_is_gone(
     namespace.delete("Pod", again["metadata"]["name"])
     until("its seat is kept again", lambda: _seats(api, here) == [reservation(again)])
     tolerant = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
-    error = namespace.refusal(pod("other", _WHOLE, pool=here.name, tolerations=tolerant))
-    assert "10 GB kept for a pod being replaced" in error.message
+    other = pod("other", _WHOLE, pool=here.name, tolerations=tolerant)
+    until("others are told of it", lambda: "10 GB kept for a pod being replaced" in namespace.refusal(other).message)
     namespace.delete("Deployment", "chat")
     until("nothing is booked", lambda: booked(api, here.node) == {}, within_s=_SOON_S)
 
