@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
-from aiohttp import ClientConnectionError, ClientSession, TCPConnector, web
+from aiohttp import ClientConnectionError, ClientSession, ClientTimeout, TCPConnector, web
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.typedefs import Handler
 
@@ -215,7 +215,7 @@ async def test_reviews_beyond_the_limit_are_told_at_once_to_come_again(site: Sit
             response: dict[str, Any] = orjson.loads(await answer.read())["response"]
             return response
 
-    async with ClientSession(connector=TCPConnector(limit=0)) as session:
+    async with ClientSession(connector=TCPConnector(limit=0), timeout=ClientTimeout(total=None)) as session:
         under_way = [asyncio.create_task(placed(session)) for _ in range(200)]
         await eventually(lambda: site.handlers.placing.inside == 200)
         refused = await asyncio.gather(*(placed(session) for _ in range(40)))
