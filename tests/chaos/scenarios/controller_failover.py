@@ -15,6 +15,8 @@ from tests.e2e.scrape import samples
 from tests.e2e.trouble import CONVERGED_S, revive
 
 _DONE_S = 20.0
+"""What is promised. It is judged in the whole run: the short one is a part of the tests, which judge no times."""
+_SHORT_S = 1.0
 _FROZEN_S = 20.0
 """Longer than a lease: when it wakes, another one leads."""
 _LOOKS, _LOOK_S = 20, 0.2
@@ -33,7 +35,8 @@ def _failover(scene: Scene) -> None:
     led_s, placed_s = (max(times) for times in zip(*rounds, strict=True))
     scene.figures["another led within"] = f"{led_s:.1f} s"
     scene.figures["the waiting model was placed within"] = f"{placed_s:.1f} s"
-    assert placed_s < _DONE_S, f"it took {placed_s:.1f} s until another controller had done the work of the first"
+    if scene.seconds > _SHORT_S:
+        assert placed_s < _DONE_S, f"it took {placed_s:.1f} s until another controller had done the work of the first"
 
 
 def _once(scene: Scene, here: Pool, namespace: Namespace, number: int) -> tuple[float, float]:
@@ -71,4 +74,4 @@ def _wakes(scene: Scene, woken: str) -> None:
         time.sleep(_LOOK_S)
 
 
-CONTROLLER_FAILOVER = Scenario("controller-failover", _failover, 45.0, short_s=1.0)
+CONTROLLER_FAILOVER = Scenario("controller-failover", _failover, 45.0, short_s=_SHORT_S)
