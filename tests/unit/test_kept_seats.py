@@ -50,8 +50,8 @@ async def test_of_a_workload_that_has_all_its_pods_no_seat_is_kept(scene: Scene)
 
 
 async def test_a_pod_on_its_way_out_is_one_that_the_workload_lacks(scene: Scene) -> None:
-    top = scene.deployment(replicas=2)
-    owner = scene.replica_set(top, replicas=2)
+    top = scene.deployment(replicas=1)
+    owner = scene.replica_set(top, replicas=1)
     pods = [scene.pod(0, owner, top), scene.pod(1, owner, top)]
     await scene.settle()
     scene.cluster.pod_upserted(replace(pods[1], terminating=True))

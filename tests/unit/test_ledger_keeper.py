@@ -139,6 +139,19 @@ async def test_an_overdue_entry_whose_pod_the_watch_has_missed_stays(process: We
     assert ledger(served) == {ID}
 
 
+async def test_the_entry_of_a_pod_of_which_the_watch_never_tells_goes_soon_after_it(
+    process: Webhook, served: Served
+) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    store(served.server.objects, paths.pods("models"), placed_pod().raw())
+    keeping = asyncio.create_task(keeper(served, process, ttl_s=0).run())
+    await eventually(lambda: lists(served) == 1)
+    await served.client.delete(paths.pods("models", "pod"))
+    await eventually(lambda: ledger(served) == set(), within_s=20.0)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_a_finished_pod_does_not_keep_an_overdue_entry(process: Webhook, served: Served, phase: str) -> None:
     await process.ledger.reserve("t4", ID, entry({0: 6}))
@@ -226,6 +239,15 @@ async def test_a_node_without_cards_has_no_ledger(process: Webhook, served: Serv
     before = len(served.server.requests)
     await keeper(served, process).reconcile("elsewhere")
     assert len(served.server.requests) == before
+
+
+async def test_of_a_gpu_node_that_is_gone_nothing_is_remembered(process: Webhook, served: Served) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    watching = keeper(served, process)
+    await watching.reconcile("t4")
+    process.cluster.gpu_node_deleted("t4")
+    await watching.reconcile("t4")
+    assert watching._seen == {}
 
 
 async def test_running_it_follows_pods_as_they_come_and_go(process: Webhook, served: Served) -> None:

@@ -308,5 +308,12 @@ def test_an_entry_is_preempting_until_what_its_victims_held_is_out_of_the_ledger
     assert review(ledger, urgent, seen=victim_was_seen).changes == {ID: None, OTHER: entry_of(urgent)}
 
 
+def test_a_seat_beside_an_entry_keeps_it_from_nothing_once_its_pod_is_bound() -> None:
+    """A seat that has no room beside it is given back, so one that stays has."""
+    urgent = replace(pod("urgent", reservation=OTHER), bound=True)
+    ledger = {ID: SEAT, OTHER: replace(entry_of(urgent), mark=Mark.PREEMPTING)}
+    assert review(ledger, urgent).changes == {OTHER: entry_of(urgent)}
+
+
 def test_seats_of_before_are_dropped_where_none_are_kept() -> None:
     assert review({ID: SEAT}, kept_s=0.0) == Review({ID: None}, (), None)

@@ -197,18 +197,48 @@ async def test_when_the_one_that_writes_runs_out_of_time_the_others_are_written_
 async def test_a_wish_whose_caller_gave_up_during_a_write_is_not_written_by_the_next(
     process: Webhook, served: Served
 ) -> None:
+    go_on = asyncio.Event()
+    served.server.fail(faults.hold(go_on), method="PATCH")
+    first = asyncio.create_task(process.ledger.reserve("t4", "dddddddddd", entry({0: 1})))
+    await eventually(lambda: patches(served) == 1)
     served.server.fail(faults.hang(), method="PATCH")
     writes = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
-    await asyncio.sleep(0)
-    go_on = asyncio.Event()
     with_it = asyncio.create_task(process.ledger.reserve("t4", TWO, entry({0: 12})))
-    await eventually(lambda: patches(served) == 1)
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await first
+    await eventually(lambda: patches(served) == 2)
     for gives_up in (with_it, writes):
         gives_up.cancel()
         await asyncio.wait({gives_up})
-    go_on.set()
     assert await process.ledger.reserve("t4", THREE, entry({0: 6}))
-    assert set(reservations(served.server.objects, "t4")) == {THREE}
+    assert set(reservations(served.server.objects, "t4")) == {"dddddddddd", THREE}
+
+
+async def test_a_wish_whose_caller_gave_up_during_a_write_is_not_written_after_a_conflict(
+    process: Webhook, served: Served
+) -> None:
+    go_on, conflict = asyncio.Event(), asyncio.Event()
+    served.server.fail(faults.hold(go_on), method="PATCH")
+    first = asyncio.create_task(process.ledger.reserve("t4", THREE, entry({0: 1})))
+    await eventually(lambda: patches(served) == 1)
+
+    async def refuse(request: web.Request, _proceed: faults.Proceed) -> web.StreamResponse:
+        await conflict.wait()
+        return await faults.respond(409, "Conflict")(request, _proceed)
+
+    served.server.fail(refuse, method="PATCH")
+    stays = asyncio.create_task(process.ledger.reserve("t4", ONE, entry({0: 2})))
+    gives_up = asyncio.create_task(process.ledger.reserve("t4", TWO, entry({0: 2})))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await first
+    await eventually(lambda: patches(served) == 2)
+    gives_up.cancel()
+    await asyncio.wait({gives_up})
+    conflict.set()
+    assert await stays
+    assert set(reservations(served.server.objects, "t4")) == {ONE, THREE}
 
 
 async def test_an_error_reaches_every_caller_of_the_write(process: Webhook, served: Served) -> None:

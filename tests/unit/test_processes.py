@@ -24,7 +24,7 @@ from shared.kube import paths
 from shared.obs.metrics import Of, definitions
 from shared.settings import CommonSettings, ControllerSettings, WebhookSettings
 from tests.builders import a_node, a_pod
-from tests.fakes.faults import respond
+from tests.fakes.faults import hold, respond
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import gpu_node, reservations, store
 from tests.unit.controlling import stored
@@ -258,6 +258,29 @@ async def test_a_webhook_that_is_told_to_end_before_it_could_serve_ends(served: 
         assert "[-]pods: is not listed yet\n" in why
         stop.set()
         await process
+
+
+async def test_a_webhook_answers_nobody_before_it_has_seen_every_collection(served: Served, tmp_path: Path) -> None:
+    go_on, stop = asyncio.Event(), asyncio.Event()
+    served.server.fail(hold(go_on), path=paths.gpu_nodes(), times=10_000)
+    webhook = WebhookSettings(common(served, tmp_path), listen_host=HOST, listen_port=free_port())
+    controller = ControllerSettings(common(served, tmp_path), "controller-0", extra_sans=(HOST,))
+    async with (
+        aiohttp.ClientSession() as session,
+        running(webhook_process._serve(webhook, stop)),
+        running(controller_process._control(controller, asyncio.Event())),
+    ):
+        why = await until_health(session, webhook.common, 503, "[+]certificate ok\n[+]")
+        assert "[-]gpunodes: is not listed yet\n" in why
+        await asyncio.sleep(0.2)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(HOST, webhook.listen_port)
+        go_on.set()
+        await until_health(session, webhook.common, 200)
+        await eventually(lambda: bundle(served) != b"")
+        trusting = ssl.create_default_context(cadata=bundle(served).decode())
+        async with session.get(f"https://{HOST}:{webhook.listen_port}/mutate", ssl=trusting) as answer:
+            assert answer.status == 405
 
 
 @pytest.mark.parametrize("process", [webhook_process, controller_process], ids=["webhook", "controller"])
