@@ -230,3 +230,13 @@ def test_entries_are_known_in_the_order_of_their_writes_while_they_last(cluster:
     assert cluster.arrival(OTHER) == 0
     cluster.gpu_node_deleted("node-a")
     assert cluster.arrival(ID) == 0
+
+
+def test_of_entries_that_were_there_before_the_version_of_their_ledger_tells_no_order(cluster: Cluster) -> None:
+    """Each ledger was written last for another reason: how old they are stands in the entries alone."""
+    other = replace(gpu_node(7, {OTHER: entry({0: 6})}), name="node-b")
+    cluster.gpu_node_upserted(other)
+    assert cluster.arrival(OTHER) == 0
+    again = replace(gpu_node(9, {ID: entry({0: 6})}, uid="uid-again"), name="node-a")
+    cluster.gpu_node_upserted(again)
+    assert cluster.arrival(ID) == 0

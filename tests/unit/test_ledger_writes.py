@@ -124,6 +124,21 @@ async def test_after_a_conflict_that_took_the_room_it_is_not_written(
     assert set(reservations(served.server.objects, "t4")) == {TWO}
 
 
+async def test_an_entry_that_was_written_though_the_answer_is_a_conflict_is_recorded(
+    process: Webhook, served: Served
+) -> None:
+    """As when an API server tries a write of its own again that has arrived."""
+
+    async def late(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        await proceed(request)
+        return web.Response(status=409)
+
+    served.server.fail(late, method="PATCH")
+    assert await process.ledger.reserve("t4", ONE, entry({0: 12}))
+    assert set(reservations(served.server.objects, "t4")) == {ONE}
+    assert patches(served) == 1
+
+
 async def test_cards_that_are_gone_are_forgotten(process: Webhook, served: Served) -> None:
     await served.client.delete(paths.gpu_nodes("t4"))
     assert not await process.ledger.reserve("t4", ONE, entry({0: 6}))
