@@ -154,6 +154,15 @@ def test_a_hold_counts_until_it_is_released(cluster: Cluster) -> None:
     assert free(cluster) == (16, 16)
 
 
+def test_what_a_hold_was_to_replace_is_for_the_next_one_if_it_was_not_recorded(cluster: Cluster) -> None:
+    cluster.gpu_node_upserted(gpu_node(2, {OTHER: entry({0: 6})}))
+    cluster.hold(ID, pod("promised"), replaces=OTHER)
+    assert cluster.is_replaced(OTHER)
+    assert list(cluster.replaced()) == [(OTHER, "node-a")]
+    cluster.release(ID)
+    assert not cluster.is_replaced(OTHER)
+
+
 def test_a_hold_and_its_entry_are_one_reservation(cluster: Cluster) -> None:
     cluster.hold(ID, pod("promised"))
     cluster.gpu_node_upserted(gpu_node(2, {ID: entry({0: 6})}))

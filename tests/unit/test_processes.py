@@ -24,6 +24,7 @@ from shared.kube import paths
 from shared.obs.metrics import Of, definitions
 from shared.settings import CommonSettings, ControllerSettings, WebhookSettings
 from tests.builders import a_node, a_pod
+from tests.fakes.apiserver import place_of
 from tests.fakes.faults import hold, respond
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import gpu_node, reservations, store
@@ -246,6 +247,26 @@ async def test_a_controller_that_stands_by_tells_nothing_of_the_cluster(served: 
     assert "placement_leader 0.0\n" in told
     assert "placement_card_budget_gb" not in told
     assert "placement_waiting_owners" not in told
+
+
+@pytest.mark.parametrize("missing", [paths.pods(), paths.model_placements()], ids=["pods", "reports"])
+async def test_a_leader_changes_nothing_before_it_has_seen_every_collection_and_makes_the_certificate_first(
+    served: Served, tmp_path: Path, missing: str
+) -> None:
+    broken = {"reservations": {"zzzzzzzzzz": "not an entry"}}
+    served.server.objects.update(
+        place_of(paths.status_of(paths.gpu_nodes("t4"))), lambda old: {**old, "status": {**old["status"], **broken}}
+    )
+    go_on = asyncio.Event()
+    served.server.fail(hold(go_on), path=missing, times=10_000)
+    controller = ControllerSettings(common(served, tmp_path), "controller-0")
+    async with aiohttp.ClientSession() as session, running(controller_process._control(controller, asyncio.Event())):
+        await eventually(lambda: bundle(served) != b"")
+        await until_health(session, controller.common, 503, "[+]gpunodes ok\n")
+        await asyncio.sleep(0.2)
+        assert reservations(served.server.objects, "t4") == broken["reservations"]
+        go_on.set()
+        await eventually(lambda: reservations(served.server.objects, "t4") == {})
 
 
 async def test_a_webhook_that_is_told_to_end_before_it_could_serve_ends(served: Served, tmp_path: Path) -> None:
