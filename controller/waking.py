@@ -81,12 +81,14 @@ class Waker:
         self._again: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
-        """Walks the waiting owners after each change, at most once in a second, until cancelled."""
+        """Walks the waiting owners now and after each change, at most once in a second, until cancelled."""
         ends = [
             self._cluster.on_node_change(lambda _node: self._due.set()),
             self._cluster.storage.on_change(self._due.set),
             self._reports.on_change(lambda _new, _old: self._due.set()),
         ]
+        # The leader before this one may have died between a change and its walk.
+        self._due.set()
         try:
             while True:
                 with contextlib.suppress(TimeoutError):

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -190,6 +191,20 @@ async def test_so_many_are_touched_in_a_walk_and_the_rest_in_the_next(control: C
     assert wakings(control) == [f"chat-{number:02}" for number in range(50)]
     control.start(waking.run())
     await eventually(lambda: {f"chat-{number}" for number in range(50, 60)} <= set(wakings(control)))
+
+
+async def test_the_next_walk_begins_a_second_later_however_much_changes(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.waking._MOST_WOKEN", 1)
+    owners = [await waiting(control, f"chat-{number}", "2") for number in range(3)]
+    control.start(waker(control).run())
+    times: list[float] = []
+    while len(times) < len(owners):
+        await eventually(lambda: len(woken(control, *owners)) > len(times))
+        times.append(time.monotonic())
+        control.see_node(f"n{len(times)}", 16)
+    assert min(later - earlier for earlier, later in pairwise(times)) > 0.8
 
 
 async def test_only_those_who_would_fit_are_touched(control: Control) -> None:
@@ -386,6 +401,13 @@ async def test_running_it_wakes_after_a_change_that_makes_room(control: Control)
     await asyncio.sleep(0)
     control.cluster.pod_deleted(holder.key)
     await eventually(lambda: woken(control, owner) == ["chat"])
+
+
+async def test_who_could_have_been_woken_before_this_leader_began_is_woken_at_once(control: Control) -> None:
+    """The last one may have died between what made the room and its walk: of that nothing tells any more."""
+    owner = await waiting(control, "chat")
+    control.start(waker(control).run())
+    await eventually(lambda: woken(control, owner) == ["chat"], within_s=30.0)
 
 
 async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) -> None:
