@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from shared.api import names
 from shared.core.ledger import decode, owner_hash
@@ -282,6 +283,18 @@ async def test_a_card_that_was_replaced_under_way_is_shown_as_it_is_now(webhook:
     pod = await webhook.place(asking("50%"))
     assert booked_shares(pod) == ((0, 12),)
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "GPU-new"} in pod["spec"]["containers"][0]["env"]
+
+
+async def test_a_node_whose_cpu_others_took_under_way_is_left_alone(webhook: Webhook, served: Served) -> None:
+    await webhook.see(a_node("t4-b"), gpu_node("t4-b", 24))
+
+    async def take(_request: web.Request, _proceed: faults.Proceed) -> web.StreamResponse:
+        webhook.cluster.pod_upserted(a_pod("other").requesting({"cpu": "40"}).on("t4").facts())
+        return web.Response(status=409)
+
+    served.server.fail(take, method="PATCH")
+    pod = await webhook.place(asking().requesting({"cpu": "40"}))
+    assert pinned_node(pod["spec"]) == "t4-b"
 
 
 async def test_cards_that_go_away_under_way_are_not_written_to(webhook: Webhook, served: Served) -> None:

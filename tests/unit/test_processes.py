@@ -206,6 +206,7 @@ async def test_both_export_what_is_defined_for_them_and_nothing_secret(
         assert served.server.token not in exported[process]
     assert served.server.token not in caplog.text
     assert "placement_leader 1.0\n" in told
+    assert "placement_leader_terms_total 1.0\n" in told
     assert 'placement_card_budget_gb{card="0",node="t4"} 16.0\n' in told
     expiry = re.compile(r"^placement_serving_certificate_expiry_timestamp_seconds (\S+)$", re.MULTILINE)
     assert len({found[1] for text in exported.values() if (found := expiry.search(text))}) == 1

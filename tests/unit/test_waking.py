@@ -189,6 +189,7 @@ async def test_so_many_are_touched_in_a_walk_and_the_rest_in_the_next(control: C
     waking = waker(control)
     await waking.walk()
     assert wakings(control) == [f"chat-{number:02}" for number in range(50)]
+    assert waking._due.is_set(), "the next walk does not wait for a change"
     control.start(waking.run())
     await eventually(lambda: {f"chat-{number}" for number in range(50, 60)} <= set(wakings(control)))
 
@@ -408,6 +409,26 @@ async def test_who_could_have_been_woken_before_this_leader_began_is_woken_at_on
     owner = await waiting(control, "chat")
     control.start(waker(control).run())
     await eventually(lambda: woken(control, owner) == ["chat"], within_s=30.0)
+
+
+async def test_a_place_of_which_one_makes_nothing_is_for_the_next_though_nothing_else_changes(
+    control: Control,
+) -> None:
+    first = await waiting(control, "first", "12", since="2026-11-30T08:00:00Z")
+    other = await waiting(control, "other", "12")
+    control.start(waker(control).run())
+    await eventually(lambda: woken(control, first, other) == ["first", "other"], within_s=30.0)
+
+
+async def test_a_walk_that_has_read_as_many_owners_as_it_may_goes_on_in_the_next(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.waiting._MOST_READ", 1)
+    for number in range(2):
+        await waiting(control, f"too-large-{number}", "20", since=f"2026-11-30T08:00:0{number}Z")
+    last = await waiting(control, "last", "6")
+    control.start(waker(control).run())
+    await eventually(lambda: woken(control, last) == ["last"], within_s=30.0)
 
 
 async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) -> None:

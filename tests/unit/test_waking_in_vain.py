@@ -131,6 +131,18 @@ async def test_one_that_was_woken_in_vain_gives_way_in_every_later_walk(control:
     assert len(wakings(control)) == tries + 1, "for the other there was room, and then for it there was none"
 
 
+async def test_of_several_that_were_woken_in_vain_none_takes_the_room_from_another(
+    control: Control, clock: Clock
+) -> None:
+    await waiting(control, "over-quota", "12", **OLDER)
+    await waiting(control, "other", "12")
+    one = waker(control, clock=clock)
+    for _ in range(3):
+        await one.walk()
+        clock.now += 3.0
+    assert wakings(control) == ["over-quota", "other", "over-quota", "other"]
+
+
 async def test_one_for_whom_others_were_faster_is_first_again_when_there_is_room(
     control: Control, clock: Clock
 ) -> None:

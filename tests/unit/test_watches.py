@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from shared.api import names
+from shared.core.ledger import owner_hash
 from shared.kube import paths
 from shared.kube.cluster import Cluster
 from shared.kube.fates import Fates
@@ -25,7 +26,7 @@ from tests.fakes.serving import Served, eventually, serving
 from tests.storage_builders import a_claim, a_class, a_volume
 from tests.unit.admission import gpu_node, store
 
-ID = "aaaaaaaaaa"
+ID, OTHER = "aaaaaaaaaa", "bbbbbbbbbb"
 
 
 @pytest.fixture
@@ -227,3 +228,28 @@ async def test_the_fates_of_pods_are_kept_for_whoever_asks_for_them(served: Serv
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "leaves_seat"),
+    [
+        pytest.param({"phase": "Failed"}, True, id="failed"),
+        pytest.param({"phase": "Succeeded"}, False, id="succeeded"),
+        pytest.param({"phase": "Failed", "reason": "UnexpectedAdmissionError"}, False, id="rejected-by-its-kubelet"),
+    ],
+)
+async def test_a_pod_that_ends_leaves_a_seat_unless_it_is_done_or_its_node_would_not_have_it(
+    served: Served, status: dict[str, str], leaves_seat: bool
+) -> None:
+    populate(served)
+    share = {names.card_resource(0): "6"}
+    pod = a_pod("model").limited_to(share).label(names.RESERVATION, OTHER).on("t4").owned_by("Job", "train", "uid-job")
+    raw = store(served.server.objects, paths.pods("models"), pod.raw())
+    entry = f"models/{owner_hash('uid-job')};1790000000;0:6"
+    await served.client.merge_patch(
+        paths.status_of(paths.gpu_nodes("t4")), {"status": {"reservations": {OTHER: entry}}}
+    )
+    async with watching(served) as (cluster, _):
+        await served.client.merge_patch(f"{paths.pods('models', 'model')}/status", {"status": status})
+        await eventually(lambda: cluster.pod(raw["metadata"]["uid"]) is None)
+        assert (OTHER in cluster.vacancies.left, OTHER in cluster.vacancies.gone) == (leaves_seat, not leaves_seat)
