@@ -176,6 +176,22 @@ async def test_a_refusal_while_the_one_before_is_being_written_waits_as_well(
     assert refusals(served, "statefulset-chat")["StatefulSet.chat"]["count"] == 1
 
 
+async def test_a_refusal_while_the_one_before_is_being_written_is_written_in_its_turn(
+    reports: RefusalReports, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals_module, "_QUIET_S", 0.2)
+    owner = an_owner(served, "StatefulSet", "chat")
+    go_on = asyncio.Event()
+    served.server.fail(faults.hold(go_on), method="PATCH")
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: writes(served) == 1)
+    reports.report(request(of(owner, priority=7)), FULL)
+    go_on.set()
+    await eventually(
+        lambda: refusals(served, "statefulset-chat").get("StatefulSet.chat", {}).get("priority") == 7, within_s=20.0
+    )
+
+
 async def test_a_repetition_keeps_its_age_and_is_counted(served: Served) -> None:
     def counted() -> int:
         return int(refusals(served, "statefulset-chat").get("StatefulSet.chat", {}).get("count", 0))

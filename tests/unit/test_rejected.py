@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from controller import rejected as rejected_module
 from controller.control_recorder import ControlRecorder
@@ -62,6 +64,10 @@ def reject(control: Control, pod: PodBuilder, said: str = SAID) -> None:
 
 def left(control: Control) -> list[str]:
     return [each["metadata"]["name"] for each in control.objects.everything(place_of(paths.pods("models")))]
+
+
+def deletions(control: Control) -> list[str]:
+    return [each for each in control.served.server.requests if each.startswith("DELETE")]
 
 
 def told(control: Control) -> list[tuple[str, str, str]]:
@@ -151,6 +157,36 @@ async def test_one_that_is_gone_already_is_passed_over(control: Control) -> None
     control.served.server.fail(faults.respond(404, '{"reason":"NotFound"}'), method="DELETE", path="chat-0")
     start(control)
     await eventually(lambda: left(control) == ["chat-0"])
+
+
+async def test_the_next_pod_of_its_name_is_not_deleted_for_it(control: Control) -> None:
+    owner = an_owner(control.served, "StatefulSet", "chat")
+    for number in range(2):
+        reject(control, placed(f"chat-{number}", owner, number))
+
+    async def come_first(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        await control.served.client.delete(paths.pods("models", "chat-0"))
+        store(control.objects, paths.pods("models"), placed("chat-0", owner, 2).raw())
+        return await proceed(request)
+
+    control.served.server.fail(come_first, method="DELETE", path="chat-0")
+    recorder = start(control)
+    await eventually(lambda: len(deletions(control)) == 2)
+    await eventually(lambda: [each.name for each in control.cluster.rejected.of(owner.uid)] == ["chat-1"])
+    assert left(control) == ["chat-0", "chat-1"]
+    assert value(recorder, "placement_rejected_pods_deleted_total") == 0
+
+
+async def test_there_is_a_pause_between_two_deletions(control: Control) -> None:
+    owner = an_owner(control.served, "ReplicaSet", "chat")
+    for number in range(4):
+        reject(control, placed(f"chat-{number}", owner, number))
+    start(control)
+    times: list[float] = []
+    while len(times) < 3:
+        await eventually(lambda: len(deletions(control)) > len(times))
+        times.append(time.monotonic())
+    assert times[-1] - times[0] > 0.3
 
 
 async def test_a_server_that_is_away_is_asked_again(control: Control) -> None:
