@@ -136,6 +136,7 @@ async def test_a_pair_that_cannot_be_served_leaves_the_last_one_in_use(served: S
     put(served, good.certificate, good.key)
     async with following(served) as certificate:
         await certificate.loaded.wait()
+        before = certificate.reflector._version
         match spoil:
             case "mismatched":
                 put(served, other.certificate, good.key)
@@ -145,7 +146,7 @@ async def test_a_pair_that_cannot_be_served_leaves_the_last_one_in_use(served: S
                 store(served.server.objects, paths.secrets("sys"), {"metadata": {"name": "tls"}, "data": {}})
             case _:
                 await served.client.delete(paths.secrets("sys", "tls"))
-        # One more write, so that the spoilt one has been seen for certain when this is.
+        await eventually(lambda: certificate.reflector._version != before)
         async with listening(certificate) as port:
             _, writer = await connect(port, good.authority)
             assert serial(writer) == serial_of(good)

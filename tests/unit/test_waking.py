@@ -395,6 +395,27 @@ async def test_a_kept_seat_is_room_for_its_own_workload_only(control: Control) -
     assert woken(control, urgent, owner) == ["chat-2"]
 
 
+async def test_one_that_has_a_kept_seat_keeps_no_other_room_from_those_after_it(control: Control) -> None:
+    control.see_node("a10", 8)
+    top = an_owner(control.served, "Deployment", "chat", None, replicas=1)
+    owner = an_owner(control.served, "ReplicaSet", "chat-2", top, replicas=1, template=template("6"))
+    await control.refuse(top, owner, priority=9)
+    seat = Entry("models", owner_hash(top.uid), 1, ((0, 6),), mark=Mark.KEPT)
+    gpu = control.cluster.gpu_node("a10")
+    assert gpu is not None
+    control.cluster.gpu_node_upserted(replace(gpu, resource_version="2", ledger={"aaaaaaaaaa": seat}))
+    other = await waiting(control, "other", gb="12")
+    await waker(control).walk()
+    assert woken(control, owner, other) == ["chat-2", "other"]
+
+
+async def test_an_owner_of_which_the_server_failed_is_looked_at_again_soon(control: Control) -> None:
+    owner = await waiting(control, "chat")
+    control.served.server.fail(faults.respond(503, "?"), method="PATCH", path="chat", times=2)
+    control.start(waker(control).run())
+    await eventually(lambda: woken(control, owner) == ["chat"], within_s=30.0)
+
+
 async def test_running_it_wakes_after_a_change_that_makes_room(control: Control) -> None:
     holder = control.see_pod("holder", None, gb=16)
     owner = await waiting(control, "chat")
