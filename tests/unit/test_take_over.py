@@ -147,6 +147,19 @@ async def test_the_oldest_of_several_is_taken_over(one: Webhook, served: Served)
     assert set(held(served)) == {reservation_id(1), reservation_id(2)}
 
 
+async def test_what_an_owner_wanted_a_while_ago_is_not_believed_for_ever(
+    one: Webhook, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhook.take_over._FRESH_S", 0.0)
+    scaled = replica_set(served, 3)
+    for _ in range(2):
+        await one.place(pod_of(scaled))
+    replica_set(served, 1)
+    one.time += 1
+    await one.place(pod_of(scaled))
+    assert len(held(served)) == 2, "one more than it wants now takes the place of another"
+
+
 async def test_a_pod_that_the_watch_has_not_shown_yet_keeps_its_entry(one: Webhook, served: Served) -> None:
     only = replica_set(served, 1)
     stored = await one.place(pod_of(only, name="first"))
