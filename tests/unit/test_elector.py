@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from shared.kube import paths
 from shared.kube.client import Json
@@ -284,3 +285,51 @@ async def test_times_that_allow_two_leaders_or_no_retry_are_refused(
             renew_deadline_s=renew_deadline_s,
             retry_s=retry_s,
         )
+
+
+class Clock:
+    """Stands in for the module `time` in the elector."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 1_800_000_000.0 + self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("shared.kube.elector.time", clock)
+    return clock
+
+
+async def test_a_leader_counts_from_before_its_renewal_was_sent_and_ends_at_its_deadline(
+    served: Served, clock: Clock
+) -> None:
+    leader = elector(served, "a", lease_s=12)
+
+    async def slow(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        clock.now += 2.0
+        return await proceed(request)
+
+    served.server.fail(slow, method="POST")
+    assert await leader._claim()
+    clock.now += 3.5
+    assert leader.is_leader
+    assert leader._patience_s() == pytest.approx(0.5), "a request does not outlast the lead"
+    clock.now += 0.5
+    assert not leader.is_leader, "6 s after it sent its claim, of a lease of 12 s"
+
+
+async def test_a_contender_waits_for_as_long_as_the_lease_of_the_other_lasts(served: Served, clock: Clock) -> None:
+    assert await elector(served, "a", lease_s=30)._claim()
+    contender = elector(served, "b", lease_s=12)
+    assert not await contender._claim()
+    clock.now += 29.0
+    assert not await contender._claim()
+    clock.now += 1.5
+    assert await contender._claim()

@@ -413,3 +413,21 @@ async def test_a_replacement_that_is_stuck_again_has_to_wait(scene: Scene, forwa
     assert scene.has("chat-1")
     assert scene.told()[-1] == ("ReplicaSet", "there is room on node a10 if it is created anew", 1)
     scene.control.cluster.pod_deleted(key)
+
+
+async def test_what_changes_on_a_pod_that_waits_does_not_make_its_wait_begin_anew(scene: Scene) -> None:
+    control = scene.control
+    stuck = Stuck(
+        control.served.client,
+        control.cluster,
+        control.owners,
+        Events(control.served.client, lambda: NOW),
+        after_s=1000.0,
+        replace=True,
+    )
+    key = scene.pod("chat-0", scene.owner())
+    stuck._pod_changed(key)
+    began = stuck._waits[key].since
+    await asyncio.sleep(0.01)
+    stuck._pod_changed(key)
+    assert stuck._waits[key].since == began
