@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
@@ -861,9 +862,17 @@ async def test_what_could_not_be_told_when_it_was_shown_is_told_later(control: C
     await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])
 
 
-async def test_what_is_shown_though_the_answer_was_lost_is_told_all_the_same(control: Control) -> None:
+@pytest.mark.parametrize("fault", [faults.lose_answer(), faults.respond(503)], ids=["shown", "not-shown"])
+async def test_what_may_be_shown_though_there_was_no_answer_is_told_once(control: Control, fault: faults.Act) -> None:
+    async def there_is_none(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        return await proceed(request)
+
     top, replica_set = a_deployment(control)
-    control.served.server.fail(faults.lose_answer(), method="PATCH", path="modelplacements")
+    control.served.server.fail(there_is_none, method="PATCH", path="modelplacements")
+    control.served.server.fail(fault, method="PATCH", path="modelplacements")
     control.see_pod("chat-1", replica_set)
     await becomes(control, top, "Running")
-    await eventually(lambda: told(control, "Placed") == [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)])
+    once = [("chat", "pod chat-1 is placed on gpu-0 of t4 with 6 GB", 1)]
+    await eventually(lambda: told(control, "Placed") == once, within_s=30.0)
+    await asyncio.sleep(0.3)
+    assert told(control, "Placed") == once
