@@ -452,6 +452,13 @@ async def test_a_walk_that_has_read_as_many_owners_as_it_may_goes_on_in_the_next
     await eventually(lambda: woken(control, last) == ["last"], within_s=30.0)
 
 
+async def test_a_refusal_that_is_reported_after_the_room_came_free_is_looked_at(control: Control) -> None:
+    control.start(waker(control).run())
+    await asyncio.sleep(1.2)
+    owner = await waiting(control, "chat")
+    await eventually(lambda: woken(control, owner) == ["chat"], within_s=30.0)
+
+
 async def test_a_volume_that_appears_wakes_who_waits_for_it(control: Control) -> None:
     claimed = {"volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}]}
     owner = an_owner(control.served, "ReplicaSet", "chat", None, replicas=1, template=template("6", **claimed))
