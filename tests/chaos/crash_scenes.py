@@ -48,6 +48,7 @@ ELSEWHERE: Final = {
     "shared/kube/credentials.py:open_connection.load_user:await loader.load_and_set": _CREDENTIALS,
     "shared/kube/credentials.py:open_connection:await config.load_kube_config": _CREDENTIALS,
     "shared/kube/credentials.py:open_connection:await load": _CREDENTIALS,
+    "shared/obs/acceptor.py:Acceptor._connect:await self._loop.connect_accepted_socket": _SOCKET,
     "shared/obs/health.py:serve_health.metrics:await asyncio.to_thread": "answers a scrape on a socket",
     "shared/obs/process.py:run_process.main:await work": "signals and the event loop of a real process",
     "webhook/__main__.py:_serve:async with await KubeClient.connect": _CONNECTS,

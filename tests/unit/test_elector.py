@@ -22,7 +22,7 @@ from tests.fakes.serving import Served, eventually, in_time, serving
 
 LEASE = paths.leases("sys", "controller")
 LEASE_S = 60
-DEADLINE_S = 30.0
+DEADLINE_S = LEASE_S / 2
 _ALL = Selector()
 
 Forward = Callable[[float], None]
@@ -43,10 +43,10 @@ async def other(served: Served, tmp_path: Path) -> AsyncIterator[Served]:
         yield both
 
 
-def elector(served: Served, identity: str) -> Elector:
+def elector(served: Served, identity: str, *, lease_s: int = LEASE_S) -> Elector:
     """Its lease is so long that on no machine it runs out before a test moves the clock."""
     return Elector(
-        served.client, "sys", "controller", identity, lease_s=LEASE_S, renew_deadline_s=DEADLINE_S, retry_s=0.05
+        served.client, "sys", "controller", identity, lease_s=lease_s, renew_deadline_s=lease_s / 2, retry_s=0.05
     )
 
 
