@@ -132,12 +132,42 @@ def test_images_run_their_engine_with_args_alone(image: str, args: list[str], en
         ("trtllm-llmapi-launch trtllm-serve m", EngineName.TENSORRT_LLM),
         ("infinity_emb v2 --model-id m", EngineName.INFINITY),
         ("python3 -m infinity_emb v2 --model-id m", EngineName.INFINITY),
+        ("python3 -m dynamo.vllm --model m", EngineName.VLLM),
+        ("python3 -m dynamo.sglang --model-path m", EngineName.SGLANG),
+        ("python3 -m dynamo.trtllm --model-path m", EngineName.TENSORRT_LLM),
     ],
 )
 def test_the_program_names_the_engine_in_any_image(command: str, engine: EngineName) -> None:
     found = engine_of(serving(OTHER, command=command.split()))
     assert (found.name, found.model, found.unread) == (engine, "m", ())
     assert engine_of(serving("ollama/ollama", command=command.split())).name is engine
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -m dynamo.vllm --model m -tp 2 --gpu-memory-utilization 0.3 --is-decode-worker",
+        "python3 -m dynamo.sglang --model-path m --tp 2 --mem-fraction-static 0.3 --endpoint dyn://a.b.c",
+        "python3 -m dynamo.trtllm --model-path m --tensor-parallel-size 2 --free-gpu-memory-fraction 0.3",
+        "python3 -m dynamo.frontend & exec python3 -m dynamo.vllm --model m -tp 2 --gpu-memory-utilization 0.3",
+    ],
+)
+def test_workers_of_dynamo_hand_their_flags_on(command: str) -> None:
+    engine = in_shell(command, "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.5.0")
+    assert (engine.model, engine.tensor_parallel, engine.memory_fraction) == ("m", 2, 0.3)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -m dynamo.vllm --engine-config-json /config/engine.json",
+        "python3 -m dynamo.sglang --disagg-config /config/disagg.yaml --disagg-config-key prefill",
+        "python3 -m dynamo.trtllm --extra-engine-args /config/engine.yaml",
+    ],
+)
+def test_a_worker_of_dynamo_may_have_further_flags_in_a_file(command: str) -> None:
+    engine = engine_of(serving(OTHER, command=command.split()))
+    assert (engine.hidden, engine.tensor_parallel) == (True, None)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +194,8 @@ def test_servers_without_a_model_in_their_arguments(command: str) -> None:
         pytest.param(serving(OTHER, command=["vllm"]), id="vllm-alone"),
         pytest.param(serving(OTHER, command=["vllm", "frobnicate"]), id="unknown-subcommand"),
         pytest.param(serving(OTHER, command=["text-generation-router"]), id="router"),
+        pytest.param(serving(VLLM_IMAGE, command=["python3", "-m", "dynamo.frontend"]), id="frontend"),
+        pytest.param(serving(VLLM_IMAGE, command=["python3", "-m", "sglang_router.launch_router"]), id="other-router"),
         pytest.param(serving(OTHER, command=["python3", "train.py", "--tensor-parallel-size", "4"]), id="python"),
         pytest.param(serving(OTHER, command=["python3", "-c", "import vllm"]), id="python-text"),
         pytest.param(serving(OTHER, command=["python3", "-u"]), id="python-alone"),

@@ -138,6 +138,58 @@ def test_what_cannot_be_seen_is_not_said_to_be_missing() -> None:
     assert f"{FLAG} is not seen on the command line and vLLM's default of 0.9" in advice.warnings[0]
 
 
+OWN_SCRIPT = ["python3", "/app/serve.py"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"command": OWN_SCRIPT, "args": [FLAG, "0.2"]}, id="of-an-unknown-program"),
+        pytest.param({"command": OWN_SCRIPT, "args": ["--gpu_memory_utilization=0.2"]}, id="in-one-word"),
+        pytest.param({"command": ["sh", "-c", f"case $1 in a) b {FLAG} 0.2;; esac"]}, id="in-a-shell"),
+    ],
+)
+def test_a_fraction_that_an_unknown_program_is_given_counts(fields: dict[str, list[str]]) -> None:
+    engine = engine_of(serving("vllm/vllm-openai:v0.11.0", **fields))  # type: ignore[arg-type]
+    assert (engine.memory_fraction, engine.hidden) == (0.2, True)
+    assert keep_to_share(engine, "server", 16, CARD) == Advice()
+    assert "0.2 would take 16 GB of a share of 8 GB" in keep_to_share(engine, "server", 8, CARD).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("image", "flag", "value"),
+    [
+        ("vllm/vllm-openai:v0.11.0", FLAG, "$(PART)"),
+        ("vllm/vllm-openai:v0.11.0", FLAG, "--port"),
+        ("lmsysorg/sglang:v0.5.3", "--mem-fraction-static", "$(PART)"),
+    ],
+)
+@pytest.mark.parametrize("share", [16, 78])
+def test_a_fraction_that_cannot_be_read_is_not_said_to_be_missing(
+    image: str, flag: str, value: str, share: int
+) -> None:
+    engine = engine_of(serving(image, command=OWN_SCRIPT, args=[flag, value]))
+    (warning,) = keep_to_share(engine, "server", share, CARD).warnings
+    assert f"{flag} has a value that cannot be read here, so it may take more than the share of {share} GB" in warning
+
+
+def test_a_fraction_that_cannot_be_read_is_set_where_that_can_be_done() -> None:
+    advice = keep_to_share(vllm("v0.11.0", FLAG, "$(PART)"), "server", 16, CARD)
+    assert advice.limit == SelfLimit(FLAG, "0.187")
+    assert advice.warnings[0].endswith("so it may take more than the share of 16 GB; it is set to 0.187")
+
+
+@pytest.mark.parametrize("args", [["--gpu", "0.2"], ["gpu-memory-utilization", "0.2"], ["--gpu-memory", "0.2"]])
+def test_flags_of_an_unknown_program_are_not_taken_for_short_forms(args: list[str]) -> None:
+    engine = engine_of(serving("vllm/vllm-openai:v0.11.0", command=OWN_SCRIPT, args=args))
+    assert (engine.memory_fraction, engine.fraction_unknown) == (None, False)
+
+
+def test_what_another_engines_file_may_hold_is_not_said_to_be_missing() -> None:
+    engine = engine_of(serving("lmsysorg/sglang:v0.5.3", command=["/start.sh"]))
+    assert "--mem-fraction-static is not seen on the command line" in keep_to_share(engine, "s", 16, CARD).warnings[0]
+
+
 def test_a_flag_beats_the_file_that_may_hold_it() -> None:
     assert keep_to_share(vllm("v0.11.0", "--config", "f.yaml"), "server", 16, CARD).limit == SelfLimit(FLAG, "0.187")
 

@@ -159,7 +159,7 @@ def started_by(invocation: Invocation) -> Started | None:
     if _PYTHON.match(program):
         program, module, rest = _python(rest)
     for spec in SPECS.values():
-        if program in spec.client_programs:
+        if program in spec.client_programs or module in spec.client_programs:
             return Started(spec, rest, invocation, client=True)
         if any(f"{module}.".startswith(f"{known}.") for known in spec.modules):
             behind = _behind(rest, spec)

@@ -74,6 +74,8 @@ class Engine:
     """SGLang's data-parallel attention: `data_parallel` divides the tensor-parallel group and adds no card."""
     context_length: int | None = None
     memory_fraction: float | None = None
+    fraction_unknown: bool = False
+    """The flag of the memory fraction is there, and what it says cannot be known."""
     kv_cache_bytes: int | None = None
     devices: tuple[tuple[str, str], ...] = ()
     """Device variables that the command line itself sets, such as `CUDA_VISIBLE_DEVICES=1,2 vllm serve ...`."""

@@ -143,6 +143,19 @@ class _Arguments:
             self._at += 1
 
 
+def stray_value(words: Sequence[Word], spec: EngineSpec, setting: Setting) -> Word | None:
+    """What the last flag of `setting`, fully spelled, says among words that nobody has understood; empty if nothing."""
+    texts = [part for word in words for part in word.text.split()]
+    found = None
+    for at, text in enumerate(texts):
+        spelling, equals, value = text.partition("=")
+        flag = spec.flags.get(spelling.replace("_", "-"))
+        if flag is not None and flag.setting is setting:
+            following = texts[at + 1] if at + 1 < len(texts) and not _is_flag(Word(texts[at + 1])) else ""
+            found = Word(value if equals else following)
+    return found
+
+
 def find_flag(spec: EngineSpec, spelling: str) -> Flag | None:
     """The flag that a spelling stands for: underscores are dashes, and argparse takes an unambiguous beginning."""
     if not spelling.startswith("--"):

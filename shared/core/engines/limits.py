@@ -181,6 +181,14 @@ class _Share:
         gb = float(_exactly(fraction) * self.card_mib / MIB_PER_GB)
         return f"would take {round(gb, 1):g} GB of a share of {self.gb} GB"
 
+    @property
+    def absent(self) -> str:
+        """What is wrong with a setting of which no value is known."""
+        if self.engine.fraction_unknown:
+            return f"has a value that cannot be read here, so it may take more than the share of {self.gb} GB"
+        on_command_line = self.setting.startswith("--")
+        return "is not seen on the command line" if self.engine.hidden and on_command_line else "is not set"
+
     def says(self, sentence: str) -> str:
         return f"container {self.container}: {sentence}"
 
@@ -200,11 +208,13 @@ class _Share:
 
     def advice_on_nothing_set(self) -> Advice:
         default = default_fraction(self.engine.name, self.engine.version)
+        if self.engine.fraction_unknown:
+            return Advice(warnings=(self.says(f"{self.setting} {self.absent}; {self.rule.advice}"),))
         if default is None:
             problem = f"and {self.engine.name.label} does not know its share of {self.gb} GB"
         else:
             problem = f"and {self.engine.name.label}'s default of {default:g} {self.taken(default)}"
-        return Advice(warnings=(self.says(f"{self.setting} is not set {problem}; {self.rule.advice}"),))
+        return Advice(warnings=(self.says(f"{self.setting} {self.absent} {problem}; {self.rule.advice}"),))
 
 
 def _vllm(engine: Engine, share: _Share) -> Advice:
@@ -223,15 +233,16 @@ def _vllm(engine: Engine, share: _Share) -> Advice:
     default = default_fraction(EngineName.VLLM, version)
     assert default is not None
     fine = _exactly(default) * 1000 <= share.thousandths if own is None else not share.exceeded_by(own)
-    if fine:
+    if fine and not engine.fraction_unknown:
         return Advice(breaks_share=bool(warnings), warnings=tuple(warnings))
     value = f"{share.thousandths / 1000:.3f}".rstrip("0")
     injected = engine.appendable and (version is None or version >= _INJECTED_SINCE)
     if own is not None:
         problem = f"{share.setting} {own:g} {share.taken(own)}"
+    elif engine.fraction_unknown:
+        problem = f"{share.setting} {share.absent}"
     else:
-        absent = "is not seen on the command line" if engine.hidden else "is not set"
-        problem = f"{share.setting} {absent} and vLLM's default of {default:g} {share.taken(default)}"
+        problem = f"{share.setting} {share.absent} and vLLM's default of {default:g} {share.taken(default)}"
     remedy = f"it is set to {value}" if injected else f"set it to {value} in the container's command line"
     return Advice(
         limit=SelfLimit(share.setting, value) if injected else None,

@@ -8,12 +8,12 @@ from shared.api import names
 from shared.core.containers import Container
 from shared.core.engines.command_line import CommandLine, Invocation, Started, command_line, started_by
 from shared.core.engines.engine import Engine
-from shared.core.engines.flags import Reading, environment_flags, read_flags
+from shared.core.engines.flags import Reading, environment_flags, read_flags, stray_value
 from shared.core.engines.groups import pods_of_group
 from shared.core.engines.images import Image, read_image
 from shared.core.engines.shell import read_script
 from shared.core.engines.spec import EngineSpec, Setting
-from shared.core.engines.values import Value, devices_length
+from shared.core.engines.values import NotUnderstood, Value, devices_length, fraction
 from shared.core.engines.words import Word, variables_of
 from shared.core.engines.wrappers import SHELLS, basename
 
@@ -27,7 +27,7 @@ def read_engine(container: Container) -> Engine | None:
     """The model server that `container` runs, or None if it runs none that we know. Never raises.
 
     Of several servers in one script the last one counts. Where no program of the command line is known, the image
-    decides, and everything that the command line may say is unknown.
+    decides, and what the command line may say is unknown, but for the memory fraction, whose flag no other program has.
     """
     image = read_image(container.image)
     variables = variables_of(container)
@@ -55,6 +55,7 @@ class _Described:
         environment = self._environment(started.invocation.env)
         _read_environment(started.spec, environment, reading)
         read_flags(started.arguments, started.spec, reading)
+        _look_for_fraction([Word(text) for text in reading.unread], started.spec, reading)
         return self._engine(
             started.spec, reading, helpers, environment, started.invocation.env, appendable=started.invocation.plain
         )
@@ -65,6 +66,8 @@ class _Described:
         environment = self._environment({})
         _read_environment(spec, environment, reading)
         reading.unread.extend(_program(invocation) for invocation in self._line.invocations)
+        words = [word for invocation in self._line.invocations for word in invocation.words]
+        _look_for_fraction([*map(Word, self._line.unread), *words], spec, reading)
         return self._engine(spec, reading, self._line.invocations, environment, {}, appendable=False)
 
     def _environment(self, env: Mapping[str, Word]) -> dict[str, Word]:
@@ -104,6 +107,7 @@ class _Described:
             splits_tensor_group=reading.settings.get(Setting.TENSOR_GROUP_SPLIT) is True,
             context_length=_whole(reading.settings.get(Setting.CONTEXT)),
             memory_fraction=_fraction(reading.settings.get(Setting.FRACTION)),
+            fraction_unknown=reading.settings.get(Setting.FRACTION, 0.0) is None,
             kv_cache_bytes=_whole(reading.settings.get(Setting.KV_BYTES)),
             devices=tuple((name, env[name].text) for name in DEVICE_VARIABLES if name in env),
             unread=_shown(reading.unread),
@@ -116,6 +120,17 @@ def _program(invocation: Invocation) -> str:
     """A program without its arguments, which may hold secrets. Of a shell, the file that it runs."""
     first, *rest = invocation.words
     return f"{first.text} {rest[0].text}" if rest and basename(first) in SHELLS else first.text
+
+
+def _look_for_fraction(unread: Sequence[Word], spec: EngineSpec, reading: Reading) -> None:
+    """Takes the memory fraction from words that were not understood, where nothing else has told it."""
+    value = stray_value(unread, spec, Setting.FRACTION)
+    if value is None or Setting.FRACTION in reading.settings:
+        return
+    try:
+        reading.settings[Setting.FRACTION] = fraction(value.text)
+    except NotUnderstood:
+        reading.settings[Setting.FRACTION] = None
 
 
 def _read_environment(spec: EngineSpec, environment: Mapping[str, Word], reading: Reading) -> None:

@@ -68,11 +68,11 @@ class EngineSpec:
     """One engine.
 
     `programs` start it, followed by one of `serving` if there is any, `direct_programs` and `modules` by themselves.
-    `clients` are subcommands, and `client_programs` programs, that use no card. `images` are names of repositories
-    (`images.py` says how they are compared), `own_tags` the repositories whose tag is the engine's version.
-    `entrypoint` is what the usual image runs in front of `args`, empty if it runs nothing or `args` must name the
-    program. `defaults_to_one` are the sizes that are 1 unless told otherwise. `variable_prefixes` turn variables into
-    flags: `SM_VLLM_DTYPE` is `--dtype`.
+    `clients` are subcommands, and `client_programs` programs and modules, that use no card. `images` are names of
+    repositories (`images.py` says how they are compared), `own_tags` the repositories whose tag is the engine's
+    version. `entrypoint` is what the usual image runs in front of `args`, empty if it runs nothing or `args` must name
+    the program. `defaults_to_one` are the sizes that are 1 unless told otherwise. `variable_prefixes` turn variables
+    into flags: `SM_VLLM_DTYPE` is `--dtype`.
     """
 
     name: EngineName

@@ -1,6 +1,8 @@
 """TensorRT-LLM, Triton and NIM.
 
 https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/, https://docs.nvidia.com/nim/large-language-models/
+Dynamo's worker for TensorRT-LLM has flags of its own, with much the same names:
+https://github.com/ai-dynamo/dynamo/blob/main/components/src/dynamo/trtllm/backend_args.py
 """
 
 from __future__ import annotations
@@ -20,20 +22,25 @@ from shared.core.engines.values import (
 TENSORRT_LLM = EngineSpec(
     name=EngineName.TENSORRT_LLM,
     programs=("trtllm-serve",),
+    modules=("dynamo.trtllm",),
     serving=(("serve",), ()),
     clients=frozenset({"disaggregated", "mm_embedding_serve"}),
     images=("tensorrt-llm/", "trtllm", "tensorrtllm", "tensorrt-llm"),
     own_tags=frozenset({"release"}),
     flags=flag_table(
         [
-            ("--model", Setting.MODEL, name),
+            ("--model --model-path", Setting.MODEL, name),
             ("--tp-size --tensor-parallel-size", Setting.TENSOR, count),
             ("--pp-size --pipeline-parallel-size", Setting.PIPELINE, count),
-            ("--ep-size --moe-expert-parallel-size", Setting.EXPERT, count),
+            ("--ep-size --moe-expert-parallel-size --expert-parallel-size", Setting.EXPERT, count),
             ("--cp-size --context-parallel-size", Setting.CONTEXT_PARALLEL, count),
             ("--max-seq-len", Setting.CONTEXT, tokens),
             ("--kv-cache-free-gpu-memory-fraction --free-gpu-memory-fraction", Setting.FRACTION, fraction),
-            ("--extra-llm-api-options --config", Setting.MORE_FLAGS, name),
+            (
+                "--extra-llm-api-options --config --extra-engine-args --override-engine-args",
+                Setting.MORE_FLAGS,
+                name,
+            ),
         ],
         values="""
             --backend --chat-template --cluster-size --custom-module-dirs --gpus-per-node --host --kv-cache-dtype

@@ -1,6 +1,7 @@
 """SGLang: `python -m sglang.launch_server --model-path MODEL`, `sglang serve`.
 
 https://docs.sglang.io/advanced_features/server_arguments.html
+Dynamo hands its flags on to SGLang (https://github.com/ai-dynamo/dynamo/blob/main/components/src/dynamo/sglang/args.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FLAGS = flag_table(
         ("--node-rank", Setting.IN_GROUP, present),
         ("--context-length", Setting.CONTEXT, human),
         ("--mem-fraction-static", Setting.FRACTION, fraction),
-        ("--config", Setting.MORE_FLAGS, name),
+        ("--config --disagg-config", Setting.MORE_FLAGS, name),
     ],
     on=[("--enable-dp-attention", Setting.TENSOR_GROUP_SPLIT)],
     values="""
@@ -62,9 +63,10 @@ _FLAGS = flag_table(
 SGLANG = EngineSpec(
     name=EngineName.SGLANG,
     programs=("sglang",),
-    modules=("sglang.launch_server", "sglang_router.launch_server"),
+    modules=("sglang.launch_server", "sglang_router.launch_server", "dynamo.sglang"),
     serving=(("serve",),),
     clients=frozenset({"generate", "version"}),
+    client_programs=frozenset({"sglang_router.launch_router"}),
     images=("sglang", "sgl"),
     own_tags=frozenset({"sglang"}),
     flags=_FLAGS,

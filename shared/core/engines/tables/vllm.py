@@ -1,6 +1,8 @@
 """vLLM: `vllm serve MODEL`, `python -m vllm.entrypoints.openai.api_server --model MODEL`.
 
 Flags of versions 0.4 to 0.31. https://docs.vllm.ai/en/latest/cli/serve/
+Programs that hand their flags on to vLLM, beside a few of their own, are read as vLLM:
+Dynamo (https://github.com/ai-dynamo/dynamo/blob/main/components/src/dynamo/vllm/args.py).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ FLAGS = flag_table(
         ("--max-model-len", Setting.CONTEXT, tokens),
         ("--gpu-memory-utilization", Setting.FRACTION, fraction),
         ("--kv-cache-memory-bytes", Setting.KV_BYTES, human),
-        ("--config", Setting.MORE_FLAGS, name),
+        ("--config --engine-config-json", Setting.MORE_FLAGS, name),
     ],
     on=[
         ("--enable-expert-parallel -ep", Setting.EXPERT_OVER_ALL),
@@ -88,9 +90,10 @@ VLLM = EngineSpec(
     name=EngineName.VLLM,
     programs=("vllm",),
     direct_programs=frozenset({"vllm-openai", "api_server", "api_server.py"}),
-    modules=("vllm.entrypoints", "api_server"),
+    modules=("vllm.entrypoints", "api_server", "dynamo.vllm"),
     serving=(("serve",),),
     clients=frozenset({"bench", "chat", "complete", "collect-env"}),
+    client_programs=frozenset({"dynamo.frontend"}),
     images=("vllm", "llm-d-cuda", "llm-d-rocm", "llm-d-xpu", "llm-d-aws"),
     own_tags=frozenset({"vllm", "vllm-openai", "vllm-openai-rocm", "vllm-openai-xpu", "vllm-rocm", "vllm-dev"}),
     entrypoint=("vllm", "serve"),
