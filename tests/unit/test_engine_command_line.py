@@ -133,6 +133,9 @@ def test_images_run_their_engine_with_args_alone(image: str, args: list[str], en
         ("infinity_emb v2 --model-id m", EngineName.INFINITY),
         ("python3 -m infinity_emb v2 --model-id m", EngineName.INFINITY),
         ("python3 -m dynamo.vllm --model m", EngineName.VLLM),
+        ("python3 -m huggingfaceserver --model_id m", EngineName.VLLM),
+        ("python3 -m huggingfaceserver --model_dir=m", EngineName.VLLM),
+        ("python3 /workspace/vllm/inference_api.py --model m", EngineName.VLLM),
         ("python3 -m dynamo.sglang --model-path m", EngineName.SGLANG),
         ("python3 -m dynamo.trtllm --model-path m", EngineName.TENSORRT_LLM),
     ],
@@ -170,6 +173,44 @@ def test_a_worker_of_dynamo_may_have_further_flags_in_a_file(command: str) -> No
     assert (engine.hidden, engine.tensor_parallel) == (True, None)
 
 
+KSERVE_IMAGE = "kserve/huggingfaceserver:v0.17.0-gpu"
+MULTINODE = "ray start --head\npython -m huggingfaceserver --model_dir=m --tensor-parallel-size=2 $0 $@"
+
+
+@pytest.mark.parametrize(
+    ("container", "appendable", "nnodes"),
+    [
+        pytest.param(
+            serving(KSERVE_IMAGE, args=["--model_name=llama", "--model_id=m", "--tensor-parallel-size=2"]),
+            True,
+            1,
+            id="args",
+        ),
+        pytest.param(serving(KSERVE_IMAGE, command=["bash", "-c", MULTINODE]), False, None, id="several-nodes"),
+        pytest.param(
+            serving(OTHER, command=["python", "-m", "huggingfaceserver"], args=["--model_id", "m", "-tp", "2"]),
+            True,
+            1,
+            id="another-image",
+        ),
+    ],
+)
+def test_kserves_server_hands_its_flags_on(container: Container, appendable: bool, nnodes: int | None) -> None:
+    engine = engine_of(container)
+    assert (engine.name, engine.model, engine.tensor_parallel) == (EngineName.VLLM, "m", 2)
+    assert (engine.appendable, engine.nnodes) == (appendable, nnodes)
+
+
+def test_kaitos_server_may_have_further_flags_in_a_file() -> None:
+    text = (
+        "python3 /workspace/vllm/inference_api.py --tensor-parallel-size=2 --gpu-memory-utilization=0.84 "
+        "--kaito-config-file=/mnt/config/inference_config.yaml"
+    )
+    engine = in_shell(text, "mcr.microsoft.com/aks/kaito/kaito-base:0.0.8")
+    assert (engine.name, engine.tensor_parallel, engine.memory_fraction) == (EngineName.VLLM, 2, 0.84)
+    assert engine.hidden
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -194,6 +235,8 @@ def test_servers_without_a_model_in_their_arguments(command: str) -> None:
         pytest.param(serving(OTHER, command=["vllm"]), id="vllm-alone"),
         pytest.param(serving(OTHER, command=["vllm", "frobnicate"]), id="unknown-subcommand"),
         pytest.param(serving(OTHER, command=["text-generation-router"]), id="router"),
+        pytest.param(serving(OTHER, command=["python3", "/workspace/tfs/inference_api.py"]), id="kaito-transformers"),
+        pytest.param(serving(OTHER, command=["python", "./huggingfaceserver/health_check.py"]), id="kserve-probe"),
         pytest.param(serving(VLLM_IMAGE, command=["python3", "-m", "dynamo.frontend"]), id="frontend"),
         pytest.param(serving(VLLM_IMAGE, command=["python3", "-m", "sglang_router.launch_router"]), id="other-router"),
         pytest.param(serving(OTHER, command=["python3", "train.py", "--tensor-parallel-size", "4"]), id="python"),

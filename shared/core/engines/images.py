@@ -44,6 +44,24 @@ _NVIDIA_VLLM: tuple[tuple[Version, Version], ...] = (
 https://docs.nvidia.com/deeplearning/frameworks/vllm-release-notes/
 """
 
+_KSERVE = "huggingfaceserver"
+_KSERVE_VLLM: tuple[tuple[Version, Version], ...] = (
+    ((0, 12), (0, 2, 7)),
+    ((0, 13), (0, 4, 2)),
+    ((0, 14), (0, 6, 1)),
+    ((0, 15), (0, 8, 1)),
+    ((0, 15, 1), (0, 8, 5)),
+    ((0, 16), (0, 9, 2)),
+    ((0, 17), (0, 15, 1)),
+    ((0, 18), (0, 19, 0)),
+    ((0, 19), (0, 20, 0)),
+    ((0, 20), (0, 24, 0)),
+)
+"""vLLM inside `kserve/huggingfaceserver`, by KServe's version.
+
+`VLLM_VERSION` in https://github.com/kserve/kserve/blob/v0.15.2/python/huggingface_server.Dockerfile and its other tags
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -104,13 +122,21 @@ def _version(spec: EngineSpec, path: list[str], tag: str) -> Version | None:
     if named:
         return _numbers(named[2]) if named[1] == spec.name else None
     if spec.name is EngineName.VLLM and (month := _NVIDIA_MONTH.match(tag)):
-        known = [version for since, version in _NVIDIA_VLLM if since <= (int(month[1]), int(month[2]))]
-        return known[-1] if known else None
+        return _contained(_NVIDIA_VLLM, (int(month[1]), int(month[2])))
+    if _KSERVE in _WORDS.findall(path[-1]):
+        kserve = _VERSION.search(tag)
+        return _contained(_KSERVE_VLLM, _numbers(kserve[1])) if kserve else None
     own = path[-1] in spec.own_tags or spec.name is EngineName.NIM
     if not own or _FOREIGN_TAGS.intersection(path[:-1]):
         return None
     match = _VERSION.search(tag)
     return _numbers(match[1]) if match else None
+
+
+def _contained(table: tuple[tuple[Version, Version], ...], release: Version) -> Version | None:
+    """The engine's version in an image's release: that of the last row which is not newer."""
+    known = [version for since, version in table if since <= release]
+    return known[-1] if known else None
 
 
 def _numbers(text: str) -> Version:

@@ -2,7 +2,10 @@
 
 Flags of versions 0.4 to 0.31. https://docs.vllm.ai/en/latest/cli/serve/
 Programs that hand their flags on to vLLM, beside a few of their own, are read as vLLM:
-Dynamo (https://github.com/ai-dynamo/dynamo/blob/main/components/src/dynamo/vllm/args.py).
+Dynamo (https://github.com/ai-dynamo/dynamo/blob/main/components/src/dynamo/vllm/args.py),
+KServe (https://github.com/kserve/kserve/blob/master/python/huggingfaceserver/huggingfaceserver/__main__.py) and
+KAITO, where what stands in the file of flags beats the command line
+(https://github.com/kaito-project/kaito/blob/main/presets/workspace/inference/vllm/inference_api.py).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from shared.core.engines.values import count, count_or_none, fraction, human, na
 
 FLAGS = flag_table(
     [
-        ("--model", Setting.MODEL, name),
+        ("--model --model-id --model-dir", Setting.MODEL, name),
         ("--tensor-parallel-size -tp", Setting.TENSOR, count),
         ("--pipeline-parallel-size -pp", Setting.PIPELINE, count),
         ("--data-parallel-size -dp", Setting.DATA, count),
@@ -24,10 +27,10 @@ FLAGS = flag_table(
         ("--node-rank -r", Setting.IN_GROUP, present),
         ("--prefill-context-parallel-size -pcp", Setting.CONTEXT_PARALLEL, count),
         ("--nnodes -n", Setting.NNODES, count),
-        ("--max-model-len", Setting.CONTEXT, tokens),
+        ("--max-model-len --max-length", Setting.CONTEXT, tokens),
         ("--gpu-memory-utilization", Setting.FRACTION, fraction),
         ("--kv-cache-memory-bytes", Setting.KV_BYTES, human),
-        ("--config --engine-config-json", Setting.MORE_FLAGS, name),
+        ("--config --engine-config-json --kaito-config-file", Setting.MORE_FLAGS, name),
     ],
     on=[
         ("--enable-expert-parallel -ep", Setting.EXPERT_OVER_ALL),
@@ -90,11 +93,11 @@ VLLM = EngineSpec(
     name=EngineName.VLLM,
     programs=("vllm",),
     direct_programs=frozenset({"vllm-openai", "api_server", "api_server.py"}),
-    modules=("vllm.entrypoints", "api_server", "dynamo.vllm"),
+    modules=("vllm.entrypoints", "api_server", "dynamo.vllm", "huggingfaceserver", "vllm.inference_api"),
     serving=(("serve",),),
     clients=frozenset({"bench", "chat", "complete", "collect-env"}),
     client_programs=frozenset({"dynamo.frontend"}),
-    images=("vllm", "llm-d-cuda", "llm-d-rocm", "llm-d-xpu", "llm-d-aws"),
+    images=("vllm", "huggingfaceserver", "llm-d-cuda", "llm-d-rocm", "llm-d-xpu", "llm-d-aws"),
     own_tags=frozenset({"vllm", "vllm-openai", "vllm-openai-rocm", "vllm-openai-xpu", "vllm-rocm", "vllm-dev"}),
     entrypoint=("vllm", "serve"),
     flags=FLAGS,
