@@ -32,9 +32,11 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
     known = read_gpu_node(gpu_node, exclusive=False)
     state = NodeState.of(node_facts(node), known.inventory)
     shares = []
-    for hold in holds:
+    uuids = given.get("uuids") or [None] * len(holds)
+    for hold, uuid in zip(holds, uuids, strict=True):
         card = known.inventory.card(hold["gpu"])
         assert card is not None, f"pod {given['name']} holds card {hold['gpu']}, which its node has not"
+        assert uuid in {None, card.uuid}, f"pod {given['name']} holds card {hold['gpu']}, which was never {uuid}"
         shares.append(Share(SERVER, card, hold["vramGB"], hold["vramGB"]))
     wish = {names.VRAM: str(max(hold["vramGB"] for hold in holds)), names.GPUS: str(len(holds))}
     asking = merged(pod, {"metadata": {"annotations": wish}, "spec": {"nodeName": None}})
@@ -42,7 +44,8 @@ def on_own_node(pod: Json, given: Json, node: Json, gpu_node: Json, reservation:
     placed = Placed(given["node"], tuple(shares))
     rewrite(patch, read_pod(asking), placed, state, reservation, None)
     entry = Entry(given["namespace"], owner_hash(""), since, placed.booking)
-    return {**patch.pod, "spec": {**patch.pod["spec"], "nodeName": pod["spec"]["nodeName"]}}, entry.encode()
+    bound = {"nodeName": pod["spec"]["nodeName"]} if pod["spec"].get("nodeName") else {}
+    return {**patch.pod, "spec": {**patch.pod["spec"], **bound}}, entry.encode()
 
 
 def asking_for_units(pod: Json, holds: list[Json], given_node: Json) -> Json:

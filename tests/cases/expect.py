@@ -13,6 +13,7 @@ from tests.cases.outcome import Answer, Result, State
 from tests.cases.parsing import ENGINE, engine_key, parsed
 from tests.cases.play import Played
 from tests.fakes.objects import Json
+from tests.fakes.pod_rules import amount as quantity
 
 NOFIT: Final = frozenset({
     "insufficient_capacity", "insufficient_system_memory", "insufficient_gpu_count", "vendor_mismatch",
@@ -23,6 +24,8 @@ UNAVAILABLE: Final = "unavailable"
 _PEOPLES: Final = frozenset({"note", "notes", "because"})
 _THE_CASES: Final[tuple[Json | None, ...]] = (None,)
 _WHOLE_CASE: Final = frozenset({"steps", "final", "webhookConfig", "acceptable"})
+_ONLY_IF: Final = "onlyIf"
+_NOT_OF_A_STEP: Final = _WHOLE_CASE | _PEOPLES | {_ONLY_IF}
 
 Differences: TypeAlias = Iterator[str]
 _Check: TypeAlias = Callable[[Any, Json, Sequence[Result], int], Differences]
@@ -35,7 +38,9 @@ def differences(case: Json, played: Played, chart: Chart) -> list[str]:
     if not main:
         return []
     for other in expect.get("acceptable") or ():
-        if not _judge(other, other.get("final", expect.get("final")), played, chart):
+        if _is_asked_for(other, played.results) and not _judge(
+            other, other.get("final", expect.get("final")), played, chart
+        ):
             return []
     return main
 
@@ -43,9 +48,10 @@ def differences(case: Json, played: Played, chart: Chart) -> list[str]:
 def _judge(expect: Json, final: Json | None, played: Played, chart: Chart) -> list[str]:
     """The differences from one whole expectation: verdicts, final state and shipped configuration."""
     found = [*configuration.differences(expect.get("webhookConfig") or {}, chart)]
-    own = {key: value for key, value in expect.items() if key not in _WHOLE_CASE | _PEOPLES}
+    asked_for = _is_asked_for(expect, played.results)
+    own = {key: value for key, value in expect.items() if asked_for and key not in _NOT_OF_A_STEP}
     steps = expect.get("steps")
-    found += _nothing_to_act_on(own if steps is None else steps, played.results)
+    found += _nothing_to_act_on(expect if steps is None else steps, played.results)
     if steps is None:
         found += _verdict(own, played.results, len(played.results))
         return [*found, *_final(final, played.final)]
@@ -65,7 +71,7 @@ def _nothing_to_act_on(verdicts: Json | Sequence[Json], results: Sequence[Result
     """
     told = [*({} for _ in results[1:]), verdicts] if isinstance(verdicts, dict) else verdicts
     for number, (result, verdict) in enumerate(zip(results, told, strict=True), 1):
-        if result.missing is None or "onlyIf" in verdict:
+        if result.missing is None or _ONLY_IF in verdict:
             continue
         kind, name = result.missing
         makers = [
@@ -83,24 +89,30 @@ def _makes(step: Json, kind: str, name: str) -> bool:
 
 def _may_be_refused(verdict: Json) -> bool:
     choices = (verdict, *(verdict.get("acceptable") or ()))
-    return "onlyIf" in verdict or any(each.get("allowed") is False for each in choices)
+    return _ONLY_IF in verdict or any(each.get("allowed") is False for each in choices)
 
 
 def _step(verdict: Json, results: Sequence[Result], number: int) -> tuple[list[str], list[Json | None]]:
     """The differences from a step's verdict, and the `final`s of all its alternatives that pass (None: the case's)."""
-    only_if = verdict.get("onlyIf")
-    if only_if is not None:
-        earlier = results[only_if["step"] - 1].answers
-        if not earlier or earlier[0].allowed is not only_if["allowed"]:
-            return [], [None]
-    own = {key: value for key, value in verdict.items() if key not in {"onlyIf", "acceptable", "final"} | _PEOPLES}
+    if not _is_asked_for(verdict, results):
+        return [], [None]
+    own = {key: value for key, value in verdict.items() if key not in _NOT_OF_A_STEP}
     main = list(_verdict(own, results, number))
     passed: list[Json | None] = [verdict.get("final")] if not main else []
     for other in verdict.get("acceptable") or ():
-        keys = {key: value for key, value in other.items() if key not in {"final"} | _PEOPLES}
-        if not list(_verdict(keys, results, number)):
+        keys = {key: value for key, value in other.items() if key not in _NOT_OF_A_STEP}
+        if _is_asked_for(other, results) and not list(_verdict(keys, results, number)):
             passed.append(other.get("final"))
     return ([], passed) if passed else (main, [])
+
+
+def _is_asked_for(verdict: Json, results: Sequence[Result]) -> bool:
+    """Whether the earlier step that a verdict hangs on ended as it says. One that hangs on none always counts."""
+    only_if = verdict.get(_ONLY_IF)
+    if only_if is None:
+        return True
+    answers = results[only_if["step"] - 1].answers
+    return bool(answers) and answers[0].allowed is only_if["allowed"]
 
 
 def _any_final(finals: list[list[Json | None]], usual: Json | None, state: State) -> list[str]:
@@ -286,7 +298,7 @@ def _capacity(wanted: Json, state: State) -> Differences:
     for node, amounts in wanted.items():
         for resource, amount in amounts.items():
             got = state.capacity.get(node, {}).get(resource)
-            if got is None or int(got) != int(amount):
+            if got is None or quantity(got) != quantity(amount):
                 yield f"nodeCapacity: {node} {resource}: expected {amount}, got {got}"
 
 

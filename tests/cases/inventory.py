@@ -53,6 +53,24 @@ class Agent:
         self._headroom |= {self._slots[uuid]: int(gpu.get("headroomGB") or 0) for uuid, gpu in found.items()}
         self._accel = _accel_versions(gpus) or self._accel
 
+    def remember(self, pinned: Mapping[str, int], gpus: Sequence[Json]) -> None:
+        """Has seen the cards that pods were pinned to, each in its slot, before it finds `gpus` for the first time.
+
+        What is gone by then was a card like the one that is given with that index.
+        """
+        by_uuid, by_index = {uuid_of(self._node, gpu): gpu for gpu in gpus}, {gpu["index"]: gpu for gpu in gpus}
+        parts = {part for uuid, gpu in by_uuid.items() for part in _partition_uuids(gpu, uuid)}
+        former = []
+        for uuid, slot in pinned.items():
+            card = by_uuid.get(uuid) or by_index.get(slot)
+            if uuid in parts:
+                continue
+            if card is None:
+                raise ValueError(f"a pod was pinned to {uuid}, card {slot}, and nothing tells what card that is")
+            former.append({**card, "uuid": uuid, "index": slot})
+        if former:
+            self.find(former)
+
     def report_devices(self, pod_uid: str, uuids: Iterable[str]) -> None:
         """Notes which cards the kubelet shows for a pod; one that the driver does not know is no card."""
         slots = sorted(self._slots[uuid] for uuid in uuids if uuid in self._slots)
@@ -110,6 +128,8 @@ def _partition_uuids(gpu: Mapping[str, Any], uuid: str) -> list[str]:
     return [f"MIG-{uuid}-{number}" for number, _ in enumerate(gpu.get("migDevices") or ())]
 
 
+# Of an AMD card in a partition mode, what is given is each device that its driver enumerates. `partitionMode` says why
+# it has no more memory, and `vramGB` how much; nobody measures the mode itself.
 def _measured(gpu: Mapping[str, Any], uuid: str, slots: Mapping[str, int]) -> MeasuredCard:
     return MeasuredCard(
         slot=slots[uuid],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from shared.api import names
 from tests.cases.kinds import api_version_of
@@ -40,6 +41,38 @@ def owners_of(when: Json) -> Iterator[Json]:
             owner = found.setdefault(key, _owner(reference, namespace, with_wishes(raw, step)))
             _want(owner, int(step.get("count") or 1))
     yield from found.values()
+
+
+Named: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of an object; that of a namespace is `default`."""
+
+
+def named_by_steps(when: Json) -> set[Named]:
+    """Everything that a step speaks of: its object, that one's owners and its namespace."""
+    return {named for step in steps_of(when) for named in _named_by(step)}
+
+
+def made_by_steps(when: Json) -> set[Named]:
+    """What a step creates before any other speaks of it, so that it is not there from the beginning."""
+    known: set[Named] = set()
+    made: set[Named] = set()
+    for step in steps_of(when):
+        own, *others = _named_by(step) or [("", "", "")]
+        if step["action"].startswith("create") and own not in known:
+            made.add(own)
+        known |= {own, *others}
+    return made
+
+
+def _named_by(step: Json) -> list[Named]:
+    raw = step.get("object") or {}
+    if not raw:
+        return []
+    metadata = raw.get("metadata") or raw
+    namespace = metadata.get("namespace") or "default"
+    owners = [(each["kind"], namespace, each["name"]) for each in metadata.get("ownerReferences") or ()]
+    around = [] if raw["kind"] == "Namespace" else [("Namespace", "default", namespace)]
+    return [(raw["kind"], namespace, str(metadata.get("name"))), *owners, *around]
 
 
 def with_wishes(raw: Json, step: Json) -> Json:

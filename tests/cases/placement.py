@@ -78,7 +78,7 @@ def _gpu_count(wanted: int, _verdict: Json, answer: Answer) -> Iterator[str]:
 
 
 def _requests(wanted: Json, _verdict: Json, answer: Answer) -> Iterator[str]:
-    expected = {name: {key: int(gb) for key, gb in cards.items()} for name, cards in wanted.items() if cards}
+    expected = {name: {key: amount(gb) for key, gb in cards.items()} for name, cards in wanted.items() if cards}
     got = shares_of(answer.after)
     if got != expected:
         yield f"requests: expected {expected}, got {got}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,7 @@ from tests.cases.expect import FINAL_KEYS, INVALID, NOFIT, UNAVAILABLE, VERDICT_
 from tests.cases.parsing import KEYS as PARSED_KEYS
 from tests.cases.podchecks import AFFINITY_KEYS, INJECTED_KEYS
 from tests.fakes.objects import Json
+from tests.fakes.pod_rules import amount
 
 Check: TypeAlias = Callable[[Any, str], Iterator[str]]
 """Yields what is wrong with a value; the text is the way to it."""
@@ -115,6 +116,13 @@ def _mapping(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) 
 def _duration(value: Any, where: str) -> Iterator[str]:
     if not isinstance(value, str) or not _DURATION.match(value):
         yield f"{where}: {value!r} is no Go duration"
+
+
+def _quantity(value: Any, where: str) -> Iterator[str]:
+    try:
+        amount(value)
+    except ValueError:
+        yield f"{where}: {value!r} is no quantity"
 
 
 def _anything(_value: Any, _where: str) -> Iterator[str]:
@@ -280,7 +288,7 @@ def _when(value: Any, where: str) -> Iterator[str]:
         yield from _step(value, where)
 
 
-_CAPACITY = _map_of(_map_of(_is(int, str)))
+_CAPACITY = _map_of(_map_of(_quantity))
 _REASON = _one_of(*sorted(NOFIT), INVALID, UNAVAILABLE)
 _FINAL = _mapping(
     {},
@@ -329,7 +337,7 @@ _PLAIN_VERDICT: Final[Mapping[str, Check]] = {
     "gpuIndices": _list_of(_WHOLE),
     "gpuIndicesAnyOf": _list_of(_list_of(_WHOLE)),
     "gpuCount": _WHOLE,
-    "requests": _map_of(_map_of(_is(int, str))),
+    "requests": _map_of(_map_of(_quantity)),
     "vramGBPerGpu": _WHOLE,
     "container": _TEXT,
     "limitsEqualRequests": _TRUE,
@@ -376,7 +384,47 @@ def _references(case: Json) -> Iterator[str]:
     for whole in (expect, *(expect.get("acceptable") or ())):
         if "steps" in whole and len(whole["steps"]) != len(steps):
             yield f"expect.steps: there are {len(whole['steps'])} verdicts for {len(steps)} steps"
+        yield from _earlier_steps(whole, "expect", len(steps))
+        for number, verdict in enumerate(whole.get("steps") or (), 1):
+            yield from _earlier_steps(verdict, f"expect.steps[{number}]", number)
+            for other in verdict.get("acceptable") or ():
+                yield from _earlier_steps(other, f"expect.steps[{number}].acceptable", number)
     for number, step in enumerate(steps, 1):
         for key in ("of", "objectFromStep"):
             if key in step and not 1 <= step[key] < number:
                 yield f"when.steps[{number}].{key}: {step[key]} is no earlier step"
+    yield from _given_pods(case["given"])
+    for gpu in _all_gpus(case["given"], steps):
+        if "partitionMode" in gpu and gpu["vendor"] != "amd":
+            yield f"partitionMode: {gpu['model']} has none; the partitions of an NVIDIA card are its migDevices"
+
+
+def _earlier_steps(verdict: Json, where: str, number: int) -> Iterator[str]:
+    """The steps that the verdict of step `number` speaks of have to come before it."""
+    named: dict[str, int] = {key: verdict[key] for key in ("sameCardAsStep", "differentNodeFromStep") if key in verdict}
+    if "onlyIf" in verdict:
+        named["onlyIf.step"] = verdict["onlyIf"]["step"]
+    for key, step in named.items():
+        if not 1 <= step < number:
+            yield f"{where}.{key}: {step} is no earlier step"
+
+
+def _given_pods(given: Json) -> Iterator[str]:
+    nodes = [node["name"] for node in given["nodes"]]
+    for number, pod in enumerate(given["pods"], 1):
+        where, holds = f"given.pods[{number}]", pod.get("holds") or []
+        if pod.get("node") is not None and pod["node"] not in nodes:
+            yield f"{where}.node: there is no node {pod['node']}"
+        if holds and pod.get("node") is None and len(nodes) != 1:
+            yield f"{where}.holds: cards of which node?"
+        if "uuids" not in pod:
+            continue
+        if given["cluster"]["managed"]:
+            yield f"{where}.uuids: the product pins to no UUID where somebody else manages the cards"
+        if len(pod["uuids"]) != len(holds):
+            yield f"{where}.uuids: {len(pod['uuids'])} for {len(holds)} held cards"
+
+
+def _all_gpus(given: Json, steps: Iterable[Json]) -> Iterator[Json]:
+    for each in (*given["nodes"], *steps):
+        yield from each.get("gpus") or ()

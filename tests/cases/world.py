@@ -14,7 +14,7 @@ from tests.cases.chart import NAMESPACE, Chart
 from tests.cases.given import node_object, pod_object, texts
 from tests.cases.inventory import ALLOCATABLE, CAPACITY, Agent
 from tests.cases.kinds import api_version_of, place_of_object
-from tests.cases.owners import owners_of, steps_of
+from tests.cases.owners import made_by_steps, named_by_steps, owners_of, steps_of
 from tests.fakes.api import merged, place_of
 from tests.fakes.objects import Json, ObjectStore, RefusalError, timestamp
 from tests.fakes.pod_rules import with_defaults
@@ -144,13 +144,16 @@ class World:
         named = {"kind": "Namespace", "name": namespace}
         self.change(named, lambda old: merged(old, {"metadata": {"labels": label}}))
 
-    def join(self, name: str, gpus: list[Json]) -> None:
-        """Stores a node with these cards, and has its agent look at them."""
+    def join(self, name: str, gpus: list[Json], pinned: Mapping[str, int] = {}) -> None:
+        """Stores a node with these cards, and has its agent look at them. `pinned` are the slots that cards had, by
+        UUID, when pods were booked on them.
+        """
         given = self._nodes.get(name, {"name": name})
         node = node_object(given)
         self.put(node)
         if not self.cluster["managed"]:
             self.agents[name] = Agent(node, exclusive=not self.cluster["gpuSharing"])
+            self.agents[name].remember(pinned, gpus)
             self.look(name, gpus)
 
     def add_serving_secret(self, named: Json, authority: Authority, host: str) -> None:
@@ -211,25 +214,23 @@ class World:
         for volume in self.cluster.get("persistentVolumes") or ():
             self._add_volume(volume)
         for node in self.case["given"]["nodes"]:
-            self.join(node["name"], node["gpus"])
+            self.join(node["name"], node["gpus"], self._pinned_to(node["name"]))
+        made = made_by_steps(self.case["when"])
         for owner in owners_of(self.case["when"]):
-            if self.find(owner) is None:
+            metadata = owner["metadata"]
+            if (owner["kind"], metadata["namespace"], metadata["name"]) not in made and self.find(owner) is None:
                 self.put(owner)
         for pod in self.case["given"]["pods"]:
             self._add_pod(pod)
 
     def _namespaces(self) -> set[str]:
-        found = {NAMESPACE, "kube-system", "kube-public", "kube-node-lease", "default"}
+        when = self.case["when"]
+        found = {name for kind, _, name in named_by_steps(when) - made_by_steps(when) if kind == "Namespace"}
+        found |= {NAMESPACE, "kube-system", "kube-public", "kube-node-lease", "default"}
         found |= set(self.cluster["optedInNamespaces"])
         found |= {pod["namespace"] for pod in self.case["given"]["pods"]}
         for volume in self.cluster.get("persistentVolumes") or ():
             found.add(volume["claim"].partition("/")[0])
-        for step in steps_of(self.case["when"]):
-            raw = step.get("object") or {}
-            if raw.get("kind") == "Namespace":
-                found.add(raw["name"])
-            else:
-                found.add((raw.get("metadata") or raw).get("namespace") or "default")
         return found
 
     def _add_namespace(self, name: str) -> None:
@@ -262,6 +263,8 @@ class World:
     def _add_pod(self, given: Json) -> None:
         pod = pod_object(given)
         uid = given.get("uid") or self.new_uid()
+        if given.get("holds"):
+            given = {**given, "node": self._node_of(given)}
         agent = self.agents.get(given.get("node") or "")
         self.originals[uid] = pod
         if given.get("holds") and agent is None:
@@ -274,6 +277,19 @@ class World:
         if agent is not None and given.get("actualGpus"):
             agent.report_devices(uid, [agent.uuid_at(slot) for slot in given["actualGpus"]])
             self.look(given["node"])
+
+    def _node_of(self, given: Json) -> str:
+        """The node whose cards a pod holds: its own, or the only one where it is bound to none yet."""
+        return str(given.get("node") or next(iter(self._nodes)))
+
+    def _pinned_to(self, node: str) -> dict[str, int]:
+        """The slot of each card of a node that a given pod was pinned to, by the card's UUID."""
+        return {
+            uuid: hold["gpu"]
+            for pod in self.case["given"]["pods"]
+            if pod.get("holds") and self._node_of(pod) == node
+            for uuid, hold in zip(pod.get("uuids") or (), pod["holds"], strict=False)
+        }
 
     def add_given(self, given: Json, pod: Json, uid: str) -> None:
         """Stores a pod that has existed for a while."""

@@ -20,6 +20,12 @@ def both(*gb: int) -> list[Json]:
     return [a_gpu(index, size) for index, size in enumerate(gb)]
 
 
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "rs", "namespace": "models"},
+    "spec": {"replicas": 2, "template": {}},
+}
 ASKED_LATER = [
     {"op": "add", "path": "/metadata/annotations", "value": {"kamiwaza.ai/vram-gb": "4"}},
 ]
@@ -484,6 +490,32 @@ PLAYED: list[Any] = [
         id="an update of a node",
     ),
     pytest.param(
+        [{"action": "create", "object": REPLICA_SET}, creates(owner=("ReplicaSet", "rs"))],
+        [{"allowed": True}, {"podRunning": {"ownerKind": "ReplicaSet", "ownerName": "rs", "namespace": "models"}}],
+        {"usedGB": {"n1": {"0": 8}}},
+        {},
+        id="a step makes the owner",
+    ),
+    pytest.param(
+        [creates(owner=("ReplicaSet", "rs")), {"action": "create", "object": REPLICA_SET}],
+        [IN, {"allowed": False, "by": "api-server", "messageMust": ["already exists"]}],
+        {},
+        {},
+        id="an owner that a pod has is there from the beginning",
+    ),
+    pytest.param(
+        [
+            {"action": "create", "object": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}},
+            creates("a", 20, namespace="new", metadata={"namespace": "new"}),
+            {"action": "label-namespace", "object": {"kind": "Namespace", "name": "new"}, "optedIn": True},
+            creates("b", 30, namespace="new", metadata={"namespace": "new"}),
+        ],
+        [IN, {"allowed": True, "patched": False}, {}, FULL],
+        {},
+        {},
+        id="a step makes the namespace",
+    ),
+    pytest.param(
         [creates(), {"action": "device-report", "node": "n1", "object": named(), "uuids": ["GPU-n1-0"]}],
         [{}],
         {},
@@ -529,6 +561,27 @@ def test_a_step_on_an_object_that_an_earlier_one_removed_fails() -> None:
     removed = {"action": "force-delete", "object": named()}
     case = a_case(creates(), removed, {"action": "delete", "object": named()}, creates("b"))
     assert found(case, IN) == ["step 3: delete: there is no Pod a to act on"]
+
+
+def test_a_given_pod_is_pinned_to_the_card_that_it_names() -> None:
+    """The card that came instead has a slot of its own, as it would have had while the product ran."""
+    replaced = a_case(creates(gb=20), nodes=[a_node("n1", a_gpu(uuid="GPU-new"))], pods=[holding(uuids=["GPU-old"])])
+    used = {"n1": {"GPU-old": 16, "GPU-new": 20}}
+    assert found(replaced, {"allowed": True, "gpuIndices": [1]}, final={"usedByUuid": used}) == []
+    moved = a_case(creates(gb=20), nodes=[a_node("n1", *both(24, 24))], pods=[holding(uuids=["GPU-n1-1"])])
+    used = {"n1": {"GPU-n1-1": 16, "GPU-n1-0": 20}}
+    assert found(moved, {"allowed": True}, final={"usedByUuid": used}) == []
+
+
+def test_a_given_pod_cannot_be_pinned_to_a_card_that_never_was() -> None:
+    two = [holding("x", uuids=["GPU-n1-0"]), holding("y", uuids=["GPU-other"])]
+    with pytest.raises(AssertionError, match="was never GPU-other"):
+        played(a_case(creates(), pods=two))
+
+
+def test_a_pending_pod_may_hold_cards_of_the_only_node() -> None:
+    pending = {**holding(), "node": None, "phase": "Pending"}
+    assert found(a_case(creates(gb=20), pods=[pending]), FULL, final={"usedGB": {"n1": {"0": 16}}}) == []
 
 
 def test_every_action_that_is_described_is_known() -> None:

@@ -263,10 +263,64 @@ def test_alternatives(expect: Json, passes: bool) -> None:
         ),
         pytest.param([{}, {"allowed": False, "onlyIf": {"step": 1, "allowed": False}}], {}, True, id="not asked for"),
         pytest.param([{}, {"allowed": False, "onlyIf": {"step": 1, "allowed": True}}], {}, False, id="asked for"),
+        pytest.param(
+            [{}, {"allowed": False, "acceptable": [{"allowed": True, "onlyIf": {"step": 1, "allowed": True}}]}],
+            {},
+            True,
+            id="an alternative that is asked for",
+        ),
+        pytest.param(
+            [{}, {"allowed": False, "acceptable": [{"allowed": True, "onlyIf": {"step": 1, "allowed": False}}]}],
+            {},
+            False,
+            id="an alternative that is not asked for",
+        ),
     ],
 )
 def test_alternatives_of_steps(verdicts: list[Json], final: Json, passes: bool) -> None:
     assert (not judged("two", {"steps": verdicts, "final": final})) is passes
+
+
+ASKED_FOR = {"step": 1, "allowed": True}
+NOT_ASKED_FOR = {"step": 1, "allowed": False}
+
+
+@pytest.mark.parametrize(
+    ("expect", "passes"),
+    [
+        pytest.param({"allowed": True, "onlyIf": ASKED_FOR}, True, id="right"),
+        pytest.param({"allowed": False, "onlyIf": ASKED_FOR}, False, id="wrong"),
+        pytest.param({"allowed": False, "onlyIf": NOT_ASKED_FOR}, True, id="not asked for"),
+        pytest.param(
+            {"allowed": False, "onlyIf": NOT_ASKED_FOR, "final": {"totalUsedGB": 1}},
+            False,
+            id="final state all the same",
+        ),
+        pytest.param(
+            {"allowed": False, "acceptable": [{"allowed": True, "onlyIf": ASKED_FOR}]}, True, id="alternative"
+        ),
+        pytest.param(
+            {"allowed": False, "acceptable": [{"allowed": True, "onlyIf": NOT_ASKED_FOR}]}, False, id="no alternative"
+        ),
+        pytest.param({"steps": [{}, {}], "allowed": False, "onlyIf": ASKED_FOR}, False, id="beside steps"),
+    ],
+)
+def test_a_verdict_of_the_whole_case_may_hang_on_a_step(expect: Json, passes: bool) -> None:
+    assert (not judged("two", expect)) is passes
+
+
+@pytest.mark.parametrize(
+    ("wanted", "passes"),
+    [
+        ({"memory": "256Gi", "cpu": 32, "kamiwaza.ai/vram-gb-gpu-0": "24"}, True),
+        ({"memory": "262144Mi", "cpu": "32000m"}, True),
+        ({"memory": "255Gi"}, False),
+        ({"cpu": "31500m"}, False),
+        ({"kamiwaza.ai/vram-gb-gpu-0": 0.5}, False),
+    ],
+)
+def test_capacity_is_compared_as_a_quantity(wanted: Json, passes: bool) -> None:
+    assert (not judged("placed", {"nodeCapacity": {"n1": wanted}})) is passes
 
 
 def test_a_difference_names_its_step_and_both_sides() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from tests.cases.schema import CaseError, load
 from tests.fakes.objects import Json
-from tests.unit.casing import a_case, creates, holding, named
+from tests.unit.casing import a_case, a_node, creates, holding, named
 
 OPEN = Path(__file__).parents[1] / "cases" / "open"
 
@@ -68,6 +68,32 @@ def test_every_open_case_is_one() -> None:
         pytest.param(changed("expect", "final", to={"usedMB": {}}), "final.usedMB: is not described", id="final"),
         pytest.param(changed("expect", "webhookConfig", to={"x": 1}), "webhookConfig.x: is not described", id="config"),
         pytest.param(changed("expect", "acceptable", to=[{"x": 1}]), "acceptable[1].x: is not", id="alternative"),
+        pytest.param(
+            changed("expect", "steps", 0, "onlyIf", to={"step": 1, "allowed": True}),
+            "steps[1].onlyIf.step: 1 is no earlier step",
+            id="only if itself",
+        ),
+        pytest.param(
+            changed("expect", "onlyIf", to={"step": 4, "allowed": True}), "onlyIf.step: 4 is no", id="only if nothing"
+        ),
+        pytest.param(changed("expect", "steps", 1, "sameCardAsStep", to=2), "sameCardAsStep: 2 is no", id="same card"),
+        pytest.param(
+            changed("expect", "steps", 1, "nodeCapacity", to={"n1": {"memory": "much"}}),
+            "n1.memory: 'much' is no quantity",
+            id="capacity",
+        ),
+        pytest.param(changed("given", "pods", 0, "node", to="n9"), "there is no node n9", id="node of a pod"),
+        pytest.param(changed("given", "pods", 0, "uuids", to=["GPU-a", "GPU-b"]), "2 for 1 held cards", id="uuids"),
+        pytest.param(
+            changed("given", "pods", 0, to={"name": "a", "namespace": "models", "uuids": ["GPU-a"]}),
+            "1 for 0 held cards",
+            id="uuids of a pod that holds nothing",
+        ),
+        pytest.param(
+            changed("given", "nodes", 0, "gpus", 0, "partitionMode", to="cpx_nps4"),
+            "partitionMode: NVIDIA A10 has none",
+            id="partition mode",
+        ),
     ],
 )
 def test_a_case_with_something_else_in_it_is_none(change: Callable[[Json], None], problem: str, tmp_path: Path) -> None:
@@ -91,3 +117,15 @@ def test_a_file_that_is_no_mapping_is_no_case(text: str, tmp_path: Path) -> None
 def test_the_products_namespace_has_a_name_of_its_own(tmp_path: Path) -> None:
     case = a_case(creates(namespace="x", metadata={"namespace": "PRODUCT-NAMESPACE"}))
     assert load(written(tmp_path, case))["when"]["object"]["metadata"]["namespace"] == "placement-system"
+
+
+def test_a_pod_that_holds_cards_of_no_node_is_read_only_where_there_is_one(tmp_path: Path) -> None:
+    pending = {**holding(), "node": None, "phase": "Pending"}
+    load(written(tmp_path, a_case(creates(), pods=[pending])))
+    with pytest.raises(CaseError, match="cards of which node"):
+        load(written(tmp_path, a_case(creates(), pods=[pending], nodes=[a_node("n1"), a_node("n2")])))
+
+
+def test_nobody_pins_to_a_card_that_somebody_else_manages(tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match="pins to no UUID"):
+        load(written(tmp_path, a_case(creates(), pods=[holding(uuids=["GPU-a"])], managed=True)))
