@@ -283,6 +283,24 @@ def test_nim(env: dict[str, str], cards: int | None) -> None:
     assert cards_on_this_pod(engine) == cards
 
 
+@pytest.mark.parametrize("args", [[], ["serve"]])
+@pytest.mark.parametrize(
+    ("env", "cards"),
+    [
+        ({}, None),
+        ({"TENSOR_PARALLEL_DEGREE": "2"}, 2),
+        ({"OPTION_TENSOR_PARALLEL_DEGREE": "4", "TENSOR_PARALLEL_DEGREE": "2"}, 4),
+        ({"OPTION_TENSOR_PARALLEL_DEGREE": "2", "OPTION_PIPELINE_PARALLEL_DEGREE": "2"}, 4),
+        ({"OPTION_TENSOR_PARALLEL_DEGREE": "max"}, None),
+    ],
+)
+def test_djl_serving(args: list[str], env: dict[str, str], cards: int | None) -> None:
+    image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.33.0-lmi15.0.0-cu128"
+    engine = engine_of(serving(image, args=args, env={"HF_MODEL_ID": "m", **env}))
+    assert (engine.name, engine.version, engine.model) == (EngineName.DJL, (0, 33, 0), "m")
+    assert cards_on_this_pod(engine) == cards
+
+
 def test_flags_of_nim_from_elsewhere_are_hidden() -> None:
     engine = engine_of(serving(NIM, elsewhere=["NIM_PASSTHROUGH_ARGS"]))
     assert (engine.hidden, engine.unread) == (True, ("NIM_PASSTHROUGH_ARGS",))

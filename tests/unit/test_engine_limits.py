@@ -228,6 +228,7 @@ def test_a_cache_inside_the_share_is_not_told() -> None:
         ("text-embeddings-inference:1.8", "--model-id m", "MAX_BATCH_TOKENS"),
         ("michaelf34/infinity:0.0.77", "v2 --model-id m", "--batch-size"),
         ("rayproject/ray:2.50.0", "ray start", "gpu_memory_utilization"),
+        ("deepjavalibrary/djl-serving:0.33.0-lmi", "serve", "OPTION_GPU_MEMORY_UTILIZATION"),
     ],
 )
 def test_other_engines_are_not_changed_and_their_setting_is_named(image: str, args: str, setting: str) -> None:
@@ -257,6 +258,7 @@ def test_the_default_of_another_engine_is_told() -> None:
         ("text-generation-inference:3.3", "--model-id m", {"CUDA_MEMORY_FRACTION": "0.2"}),
         ("llama.cpp:server-cuda", "-m m -c 8192", {}),
         ("ollama/ollama:0.12.3", "serve", {"OLLAMA_CONTEXT_LENGTH": "8192"}),
+        ("djl-serving:0.33.0-lmi", "serve", {"OPTION_GPU_MEMORY_UTILIZATION": "0.2"}),
     ],
 )
 def test_a_user_who_has_sized_the_server_is_not_warned(image: str, args: str, env: dict[str, str]) -> None:

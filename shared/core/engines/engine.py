@@ -24,6 +24,7 @@ class EngineName(StrEnum):
     NIM = "nim"
     TEI = "tei"
     INFINITY = "infinity"
+    DJL = "djl"
 
     @property
     def label(self) -> str:
@@ -44,6 +45,7 @@ _LABELS = {
     EngineName.NIM: "NIM",
     EngineName.TEI: "Text Embeddings Inference",
     EngineName.INFINITY: "Infinity",
+    EngineName.DJL: "DJL Serving",
 }
 
 

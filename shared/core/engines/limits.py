@@ -88,6 +88,9 @@ RULES: dict[EngineName, MemoryRule] = {
     ),
     EngineName.TEI: MemoryRule(Basis.NONE, "MAX_BATCH_TOKENS", "set it so that a batch stays within the share"),
     EngineName.INFINITY: MemoryRule(Basis.NONE, "--batch-size", "set it so that a batch stays within the share"),
+    EngineName.DJL: MemoryRule(
+        Basis.TOTAL, "OPTION_GPU_MEMORY_UTILIZATION", "set it for the vLLM inside so that it stays within the share"
+    ),
 }
 
 DEFAULT_FRACTION: dict[EngineName, tuple[tuple[Version, float], ...]] = {

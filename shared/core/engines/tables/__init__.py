@@ -7,7 +7,7 @@ from shared.core.engines.spec import EngineSpec
 from shared.core.engines.tables.huggingface import TEI, TGI
 from shared.core.engines.tables.llama_cpp import LLAMA_CPP, OLLAMA
 from shared.core.engines.tables.nvidia import NIM, TENSORRT_LLM, TRITON
-from shared.core.engines.tables.others import INFINITY, LMDEPLOY, RAY
+from shared.core.engines.tables.others import DJL, INFINITY, LMDEPLOY, RAY
 from shared.core.engines.tables.sglang import SGLANG
 from shared.core.engines.tables.vllm import VLLM
 
@@ -26,5 +26,6 @@ SPECS: dict[EngineName, EngineSpec] = {
         NIM,
         TEI,
         INFINITY,
+        DJL,
     )
 }

@@ -1,14 +1,15 @@
-"""LMDeploy, Infinity and Ray.
+"""LMDeploy, Infinity, Ray and DJL Serving.
 
 https://lmdeploy.readthedocs.io/en/latest/llm/api_server.html, https://michaelfeil.eu/infinity/,
-https://docs.ray.io/en/latest/cluster/cli.html
+https://docs.ray.io/en/latest/cluster/cli.html,
+https://docs.djl.ai/docs/serving/serving/docs/lmi/user_guides/vllm_user_guide.html
 """
 
 from __future__ import annotations
 
 from shared.core.engines.engine import EngineName
 from shared.core.engines.spec import EngineSpec, EnvironmentRow, Setting, flag_table
-from shared.core.engines.values import count, count_or_none, fraction_not_blocks, name, present, tokens
+from shared.core.engines.values import count, count_or_none, fraction, fraction_not_blocks, name, present, tokens
 
 LMDEPLOY = EngineSpec(
     name=EngineName.LMDEPLOY,
@@ -85,4 +86,25 @@ RAY = EngineSpec(
         """,
         switches="--block --head --no-monitor --disable-usage-stats",
     ),
+)
+
+DJL = EngineSpec(
+    name=EngineName.DJL,
+    programs=("djl-serving",),
+    serving=(("serve",), ()),
+    images=("djl-serving", "djl-inference"),
+    own_tags=frozenset({"djl-serving", "djl-inference"}),
+    entrypoint=("djl-serving",),
+    flags={},
+    environment=(
+        EnvironmentRow("TENSOR_PARALLEL_DEGREE", Setting.TENSOR, count),
+        EnvironmentRow("OPTION_TENSOR_PARALLEL_DEGREE", Setting.TENSOR, count),
+        EnvironmentRow("OPTION_PIPELINE_PARALLEL_DEGREE", Setting.PIPELINE, count),
+        EnvironmentRow("HF_MODEL_ID", Setting.MODEL, name),
+        EnvironmentRow("OPTION_MODEL_ID", Setting.MODEL, name),
+        EnvironmentRow("OPTION_MAX_MODEL_LEN", Setting.CONTEXT, tokens),
+        EnvironmentRow("OPTION_GPU_MEMORY_UTILIZATION", Setting.FRACTION, fraction),
+    ),
+    defaults_to_one=frozenset({Setting.PIPELINE}),
+    axes=frozenset({Setting.TENSOR, Setting.PIPELINE}),
 )
