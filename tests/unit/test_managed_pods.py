@@ -182,6 +182,15 @@ async def test_zero_slices_show_no_device(served: Served) -> None:
 
 
 @pytest.mark.parametrize("node", [EKS, FOUR, MIG], ids=["whole", "replicas", "slices"])
+async def test_a_sidecar_that_comes_later_changes_nothing(served: Served, node: NodeBuilder) -> None:
+    webhook = await a_webhook(served, node)
+    pod = await webhook.place(asking())
+    pod["spec"]["containers"].insert(0, {"name": "proxy", "resources": {"requests": {"cpu": "1"}}})
+    assert await webhook.mutate(pod) == Admitted()
+    assert isinstance(await webhook.validate(pod), Admitted)
+
+
+@pytest.mark.parametrize("node", [EKS, FOUR, MIG], ids=["whole", "replicas", "slices"])
 async def test_its_own_output_is_left_as_it_is(served: Served, node: NodeBuilder) -> None:
     webhook = await a_webhook(served, node)
     pod = await webhook.place(asking())
