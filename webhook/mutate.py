@@ -1,7 +1,8 @@
 """The mutating webhook: decides where a model pod goes, records it, and rewrites the pod.
 
 1. Read what the pod asks for; a pod that asks for nothing passes as it is.
-2. Our own output, reviewed again, passes unchanged; other marks of ours are taken off and the pod is placed anew.
+2. Our own output, reviewed again, passes unchanged, unless another webhook has changed it so that its node takes it no
+   more; then, and with other marks of ours, these are taken off and the pod is placed anew.
 3. Decide on the live picture and hold the choice in this process.
 4. Record it in the node's ledger, in place of an earlier attempt that failed or of a seat that was kept for the pod's
    workload, or decide again if others were faster.
@@ -12,20 +13,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from shared.api import names
 from shared.core import ledger as ledger_core
-from shared.core.constraints import Constraints, read_constraints
-from shared.core.containers import mapping, read_containers, text
-from shared.core.demand import ReadPod, is_booked, read_pod
+from shared.core.constraints import Constraints
+from shared.core.containers import mapping, read_containers
+from shared.core.demand import ReadPod, read_pod
 from shared.core.invalid import InvalidRequest
-from shared.core.ledger import Mark
+from shared.core.ledger import Entry, Mark
 from shared.core.owners import controller_of
 from shared.core.placement import Placed, find_place, place
-from shared.core.pods import PodFacts, pinned_node, pod_facts
+from shared.core.pods import PodFacts, pinned_node
 from shared.core.preemption import find_preemption, may_preempt
 from shared.core.refusal import Invalid
 from shared.core.remedies import with_remedies
@@ -46,9 +46,11 @@ from webhook.notices import announced, notices
 from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
 from webhook.pod_size import passes_unread
+from webhook.promised import constraints_of, on_cards, promised
 from webhook.recording import Decision, Recording, Wish
 from webhook.review import Request
 from webhook.rewrite import hide_devices, note_warnings, rewrite, silence_defaults
+from webhook.second_look import SecondLook, digest_of, without_helpers
 from webhook.take_over import TakeOver
 from webhook.take_seat import TakeSeat
 
@@ -103,17 +105,16 @@ class Mutator:
     async def _review(self, request: Request, pod: Mapping[str, Any], deadline: float) -> Outcome:
         if passes_unread(pod):
             return Admitted()
-        patch = PodPatch(pod)
+        patch, located = PodPatch(pod), None
         if is_marked(pod):
             read_containers(pod)  # both refuse what is no pod before it is taken apart
-            final = _constraints(pod, request)
+            final = constraints_of(request, pod)
             located = await self._own_entry(request, pod)
-            if located is not None and self._still_takes(located.node, final):
-                silence_defaults(patch, located.entry.units)
-                return Admitted(tuple(patch.ops))
             strip(patch)
+            if located is not None and self._still_takes(SecondLook.at(request, pod, patch.pod, located), final):
+                return _kept(pod, located.entry)
         refuse_written_shares(patch.pod)
-        read = read_pod(patch.pod)
+        read = read_pod(patch.pod if located is None else without_helpers(pod, patch.pod))
         if read.demand is None and is_marked(pod):
             raise InvalidRequest(
                 f"metadata.labels[{names.RESERVATION}]",
@@ -123,23 +124,31 @@ class Mutator:
             )
         if read.demand is None and not read.hidden:
             return Admitted(tuple(patch.ops))
-        constraints = _constraints(patch.pod, request)
+        constraints = constraints_of(request, patch.pod)
         hide_devices(patch, read.hidden)
         if read.demand is None:
             return Admitted(tuple(patch.ops))
-        return await self._place(request, patch, read, constraints, deadline)
+        given_up = None if located is None else reservation_of(pod)
+        return await self._place(request, patch, read, constraints, deadline, given_up)
 
     async def _place(
-        self, request: Request, patch: PodPatch, read: ReadPod, constraints: Constraints, deadline: float
+        self,
+        request: Request,
+        patch: PodPatch,
+        read: ReadPod,
+        constraints: Constraints,
+        deadline: float,
+        given_up: str | None,
     ) -> Outcome:
+        """Finds a place for a pod and records it. `given_up` is the entry of the place that it had and cannot keep."""
         assert read.demand is not None
-        pod, spec = _promised(request, patch.pod, constraints), patch.pod["spec"]
+        pod, spec = promised(request, patch.pod, constraints), patch.pod["spec"]
         # On a dry run the id is one that no ledger ever holds; validate then compares pod, pin and record only.
         wish = Wish(pod, self._new_id(), spec, read.demand, constraints)
         time = asyncio.get_running_loop().time
         patient_until = time() + self._patience_s
         for _ in range(_MOST_ROUNDS):
-            replaced = None if request.dry_run else await self._replaced(wish, patient_until)
+            replaced = None if request.dry_run else await self._replaced(wish, given_up, patient_until)
             attempts = self._take_over.attempts_elsewhere(pod)
             decision = self._decide(wish, replaced)
             if isinstance(decision, Refused):
@@ -163,7 +172,8 @@ class Mutator:
     def _admitted(self, request: Request, patch: PodPatch, read: ReadPod, wish: Wish, decision: Decision) -> Admitted:
         """The answer for a pod that has its place."""
         placed = decision.placed
-        about_servers = rewrite(patch, read, placed, decision.state, wish.reservation, self._runtime_class)
+        demands = digest_of(wish.constraints)
+        about_servers = rewrite(patch, read, placed, decision.state, wish.reservation, self._runtime_class, demands)
         warnings = (
             *read.warnings,
             *announced(decision.preemption, request.namespace),
@@ -174,8 +184,12 @@ class Mutator:
         note_warnings(patch, warnings)
         return Admitted(tuple(patch.ops), warnings, wish.reservation, placed.node)
 
-    async def _replaced(self, wish: Wish, until: float) -> str | None:
-        """The entry whose place the pod takes: a failed attempt of its owner, or a kept seat of its workload."""
+    async def _replaced(self, wish: Wish, given_up: str | None, until: float) -> str | None:
+        """The entry whose place the pod takes: the one that it had itself, a failed attempt of its owner, or a kept
+        seat of its workload.
+        """
+        if given_up is not None and self._is_open(given_up, wish.pod.namespace):
+            return given_up
         failed = await self._take_over.find(wish.pod, wish.spec, until)
         if failed is not None:
             return failed
@@ -199,20 +213,29 @@ class Mutator:
         assert state is not None
         return Decision(placed, state, preemption)
 
-    def _still_takes(self, node: str, constraints: Constraints) -> bool:
-        """Whether the chosen node can take the pod, to which another webhook may have added a selector since.
+    def _is_open(self, reservation: str, namespace: str) -> bool:
+        """Whether an entry is there that stands for no pod, and no other pod is about to take its place."""
+        is_taken = self._cluster.is_replaced(reservation) or self._cluster.carriers(reservation, namespace)
+        return not is_taken and self._cluster.locate(reservation) is not None
 
-        What happened to the node meanwhile is no reason: placed anew, the pod would hold two places for a while. Nor is
-        a node that the watch has not shown here yet: whoever placed the pod has seen it.
+    def _still_takes(self, look: SecondLook, final: Constraints) -> bool:
+        """Whether the node of a placement can take the pod, which another webhook may have changed since: `final` is
+        what it demands now, with its pin. If so, the pod is held as it is now.
+
+        What happened to the node meanwhile is no reason: placed anew, the pod would hold two places for a while. Nor
+        is a node that the watch has not shown here yet: whoever placed the pod has seen it.
         """
+        node, entry = look.located.node, look.located.entry
         state = self._cluster.node(node)
-        return constraints.node_name in (None, node) and (
-            state is None
-            or (
-                constraints.select(state.facts)
-                and all(amount <= state.facts.allocatable.get(name, 0) for name, amount in constraints.requests.items())
-            )
-        )
+        if final.node_name not in (None, node) or not (state is None or final.select(state.facts)):
+            return False
+        if not look.finds_a_change(self._cluster):
+            return True
+        if look.needs_more_memory(self._cluster) or not look.still_fits(self._cluster):
+            return False
+        if self._cluster.is_held(look.reservation):
+            self._cluster.hold(look.reservation, on_cards(look.pod, node, entry.shares, entry.units))
+        return True
 
     async def _own_entry(self, request: Request, pod: Mapping[str, Any]) -> Located | None:
         """The entry of a pod that some replica placed a moment ago, reviewed again before it is stored; else None."""
@@ -235,22 +258,8 @@ class Mutator:
         return located if is_own else None
 
 
-def _promised(request: Request, pod: Mapping[str, Any], constraints: Constraints) -> PodFacts:
-    """The pod as it will be, so that decisions made before it exists count its cpu, ports and labels too."""
-    metadata = _metadata(pod, request)
-    kept = {key: metadata.get(key) for key in ("namespace", "labels", "ownerReferences")}
-    kept["name"] = text(metadata.get("name"), "metadata.name")
-    facts = pod_facts({"metadata": kept, "spec": {**pod["spec"], "nodeName": "chosen later"}})
-    assert facts is not None, "a pod with a node name is on that node"
-    return replace(facts, bound=False, shares=(), requests=constraints.requests)
-
-
-def _constraints(pod: Mapping[str, Any], request: Request) -> Constraints:
-    """Where the pod may go. Raises `InvalidRequest` where it is not what Kubernetes defines."""
-    pod_in_namespace = {**pod, "metadata": _metadata(pod, request)}
-    return read_constraints(pod_in_namespace, without=is_booked)
-
-
-def _metadata(pod: Mapping[str, Any], request: Request) -> dict[str, Any]:
-    """The pod's metadata with the namespace of the request: the object itself may leave it out."""
-    return {**mapping(pod.get("metadata"), "metadata"), "namespace": request.namespace}
+def _kept(pod: Mapping[str, Any], entry: Entry) -> Admitted:
+    """The answer for a pod that keeps its place: it stays as it is, but for defaults that were put back."""
+    patch = PodPatch(pod)
+    silence_defaults(patch, entry.units)
+    return Admitted(tuple(patch.ops))

@@ -1,7 +1,8 @@
 """The `kamiwaza.ai/placed` annotation: what was decided and what was changed, for people and tools.
 
 It decides nothing, since anybody may edit it. It serves to show a placement, and to undo one on a copied manifest,
-where the worst that an edited record can do is to change what its own author's pod asks for.
+where the worst that an edited record can do is to change what its own author's pod asks for. It also tells a pod that
+another webhook has changed since from one that is as it was placed.
 """
 
 from __future__ import annotations
@@ -47,12 +48,16 @@ class RecordedShare:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A `kamiwaza.ai/placed` annotation as far as it can be read."""
+    """A `kamiwaza.ai/placed` annotation as far as it can be read.
+
+    `demands` is a digest of what the pod demanded of its node when it was placed.
+    """
 
     node: str
     shares: tuple[RecordedShare, ...]
     changed: tuple[Change, ...]
     units: tuple[UnitShare, ...] = ()
+    demands: str = ""
 
 
 def write_record(
@@ -62,6 +67,7 @@ def write_record(
     source: str,
     changed: Sequence[Change],
     units: Sequence[UnitShare] = (),
+    demands: str = "",
 ) -> str:
     """The annotation's text."""
     record = {
@@ -74,6 +80,7 @@ def write_record(
         ],
         **({"units": [_unit_json(unit) for unit in units]} if units else {}),
         "from": source,
+        **({"demands": demands} if demands else {}),
         "changed": [change.as_json() for change in changed],
     }
     return orjson.dumps(record).decode()
@@ -89,7 +96,13 @@ def read_record(pod: Mapping[str, Any]) -> Record:
         record = {}
     if not isinstance(record, dict):
         record = {}
-    return Record(str(record.get("node", "")), tuple(_shares(record)), tuple(_changes(record)), tuple(_units(record)))
+    return Record(
+        str(record.get("node", "")),
+        tuple(_shares(record)),
+        tuple(_changes(record)),
+        tuple(_units(record)),
+        str(record.get("demands", "")),
+    )
 
 
 def _unit_json(unit: UnitShare) -> dict[str, Any]:

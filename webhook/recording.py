@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from shared.core.constraints import Constraints
@@ -25,6 +25,7 @@ from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
+from webhook.promised import on_cards
 from webhook.siblings import picture_for
 
 
@@ -84,7 +85,8 @@ class Recording:
         node, reservation = decision.placed.node, wish.reservation
         left = None if replaced is None else self._cluster.locate(replaced)
         elsewhere = left.node if left is not None and left.node != node else None
-        self._cluster.hold(reservation, _on_cards(wish.pod, decision.placed), replaced)
+        placed = decision.placed
+        self._cluster.hold(reservation, on_cards(wish.pod, node, placed.booking, placed.units), replaced)
         recorded = False
         try:
             async with asyncio.timeout_at(deadline):
@@ -124,8 +126,3 @@ class Recording:
             and state.inventory == decision.state.inventory
             and admits_load(state, wish.constraints, Peers.of(picture, wish.constraints))
         )
-
-
-def _on_cards(pod: PodFacts, placed: Placed) -> PodFacts:
-    """The promised pod on the node, with the cards and units that were chosen."""
-    return replace(pod, node=placed.node, shares=placed.booking, requests={**pod.requests, **placed.requests})

@@ -50,8 +50,12 @@ def rewrite(
     state: NodeState,
     reservation: str,
     runtime_class: str | None,
+    demands: str = "",
 ) -> tuple[str, ...]:
-    """Makes the pod of `patch`, which was read as `read`, a placed one. Returns the warnings for its creator."""
+    """Makes the pod of `patch`, which was read as `read`, a placed one. Returns the warnings for its creator.
+
+    `demands` is a digest of what it demands of its node.
+    """
     demand = read.demand
     assert demand is not None, "a pod that asks for nothing is not placed"
     work = _Rewrite(patch)
@@ -72,7 +76,7 @@ def rewrite(
         _set_runtime_class(work, runtime_class)
     patch.set(reservation, "metadata", "labels", names.RESERVATION)
     source = demand.asks[0].source if demand.asks else Source.UNITS
-    record = write_record(reservation, placed.node, placed.shares, source, work.changed, placed.unit_shares)
+    record = write_record(reservation, placed.node, placed.shares, source, work.changed, placed.unit_shares, demands)
     patch.set(record, "metadata", "annotations", names.PLACED)
     return tuple(work.warnings)
 

@@ -15,10 +15,10 @@ from shared.core.invalid import InvalidRequest
 from shared.core.ledger import Mark, owner_hash
 from shared.core.owners import controller_of
 from shared.core.pods import pinned_node
-from shared.core.refusal import Invalid
+from shared.core.refusal import Invalid, NoFit
 from shared.core.snapshot import NO_CARDS
 from shared.core.units import Units, describe_units
-from shared.kube.cluster import Cluster
+from shared.kube.cluster import Cluster, Located
 from shared.kube.errors import ApiError
 from shared.kube.ledger import Ledger
 from webhook.agreement import refuse_disagreement
@@ -30,12 +30,16 @@ from webhook.marks import (
     refuse_written_shares,
     reservation_of,
     shares_by_container,
+    strip,
     units_by_container,
 )
 from webhook.outcome import Admitted, Outcome, Refused, Unrecorded
+from webhook.patch import PodPatch
 from webhook.placed_record import read_record
 from webhook.pod_size import passes_unread
+from webhook.promised import constraints_of
 from webhook.review import Request
+from webhook.second_look import SecondLook, without_helpers
 
 _LABEL = f"metadata.labels[{names.RESERVATION}]"
 _ASK = f"remove the placement's marks and ask with the annotation {names.VRAM}"
@@ -58,7 +62,7 @@ class Validator:
         except ApiError as error:
             return Unrecorded.of(error)
 
-    async def _review(self, request: Request, pod: Mapping[str, Any]) -> Admitted:
+    async def _review(self, request: Request, pod: Mapping[str, Any]) -> Admitted | Refused:
         if passes_unread(pod):
             return Admitted()
         booked = booked_shares(pod)
@@ -79,9 +83,10 @@ class Validator:
                 _ASK,
             )
         if request.dry_run:
-            recorded = _refuse_other_record(pod, reservation, node)
+            located, recorded = None, _refuse_other_record(pod, reservation, node)
         else:
-            recorded = await self._refuse_other_entry(request, pod, reservation, node)
+            located = await self._refuse_other_entry(request, pod, reservation, node)
+            recorded = located.entry.units
         gpu_node, state = self._cluster.gpu_node(node), self._cluster.node(node)
         kinds = state.kinds if state is not None else ()
         refuse_disagreement(pod, node, gpu_node.inventory if gpu_node else NO_CARDS, recorded, kinds)
@@ -89,10 +94,24 @@ class Validator:
             raise InvalidRequest(
                 _LABEL, reservation, f"is a reservation of {_units(recorded)}, the pod takes {_units(units)}", _ASK
             )
-        return Admitted(reservation=reservation, node=node)
+        no_fit = None if located is None else self._no_fit(request, pod, located)
+        return Admitted(reservation=reservation, node=node) if no_fit is None else Refused(no_fit)
 
-    async def _refuse_other_entry(self, request: Request, pod: Mapping[str, Any], reservation: str, node: str) -> Units:
-        """Refuses a pod that its entry in the ledger does not describe. The units that the entry holds."""
+    def _no_fit(self, request: Request, pod: Mapping[str, Any], located: Located) -> NoFit | None:
+        """Why the node does not take the pod any more, if another webhook changed what it demands since."""
+        constraints_of(request, pod)  # refuses what is no pod before it is taken apart
+        patch = PodPatch(pod)
+        strip(patch)
+        look = SecondLook.at(request, pod, patch.pod, located)
+        if not look.finds_a_change(self._cluster) or look.still_fits(self._cluster):
+            return None
+        demand = read_pod(without_helpers(pod, patch.pod)).demand
+        return None if demand is None else look.no_fit(self._cluster, demand)
+
+    async def _refuse_other_entry(
+        self, request: Request, pod: Mapping[str, Any], reservation: str, node: str
+    ) -> Located:
+        """Refuses a pod that its entry in the ledger does not describe. The entry."""
         located = await self._ledger.locate(reservation, node)
         if located is None:
             raise InvalidRequest(
@@ -113,7 +132,7 @@ class Validator:
             raise InvalidRequest(_LABEL, reservation, "is a reservation of other shares than the pod requests", _ASK)
         if self._cluster.carriers(reservation, request.namespace):
             raise InvalidRequest(_LABEL, reservation, "is the reservation of a pod that exists", _ASK)
-        return entry.units
+        return located
 
 
 def _refuse_other_record(pod: Mapping[str, Any], reservation: str, node: str) -> Units:

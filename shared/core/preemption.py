@@ -119,6 +119,11 @@ def victims_left(state: NodeState, pod: PodFacts, budgets: DisruptionBudgets) ->
     return len(left_over or ())
 
 
+def once_preempted(state: NodeState, priority: int) -> NodeState:
+    """A node as a pod of this priority finds it at best: once all pods of lower priority have left it."""
+    return state.without_pods({pod.key for pod in _lower(state, priority)})
+
+
 class _Search:
     """The search for one pod on one node after another."""
 

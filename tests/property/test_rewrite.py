@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shared.core.cards import Vendor
 from shared.core.constraints import read_constraints
-from shared.core.demand import REPLACED_RESOURCES, read_pod
+from shared.core.demand import REPLACED_RESOURCES, is_booked, read_pod
 from shared.core.invalid import InvalidRequest
 from shared.core.placement import Placed, place
 from shared.core.pods import pinned_node
@@ -26,6 +26,7 @@ from webhook.marks import booked_shares, is_marked, reservation_of, strip
 from webhook.patch import PodPatch
 from webhook.placed_record import read_record
 from webhook.rewrite import rewrite
+from webhook.second_look import digest_of
 
 CLUSTER = cluster(
     node("nvidia", cards(16, 24, 80), a_node("nvidia").labelled(zone="west")),
@@ -124,6 +125,17 @@ def test_stripping_gives_back_what_the_user_wrote(
     strip(back)
     assert comparable(back.pod) == comparable(pod)
     assert not is_marked(back.pod)
+
+
+@given(placements())
+def test_without_its_marks_a_pod_demands_what_it_did_when_it_was_placed(
+    made: tuple[dict[str, Any], PodPatch, Placed, tuple[str, ...]],
+) -> None:
+    pod, patch, _, _ = made
+    back = PodPatch(patch.pod)
+    strip(back)
+    before, after = (read_constraints(each, without=is_booked) for each in (pod, back.pod))
+    assert digest_of(after) == digest_of(before)
 
 
 @given(placements())
