@@ -115,7 +115,7 @@ def _shortage(
     """
     spread = spread_over_parts(considered, demand)
     if spread is not None:
-        count = spread.server_cards
+        count = max(spread.server_cards, spread.need)
         return NoFit(Reason.INSUFFICIENT_GPU_COUNT, _asked(demand), count, unit=spread, resource=spread.resource)
     scarce = scarce_units(considered, demand)
     if scarce is not None:

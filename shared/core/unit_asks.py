@@ -38,8 +38,11 @@ class UnitAsk:
 
     @property
     def takes_parts_for_cards(self) -> bool:
-        """Whether its server would spread over units as if each were a card, which parts of cards are not."""
-        return self.count > 0 and self.cards > 1
+        """Whether parts of cards would stand for cards: its server spreads over several, or several replicas are asked.
+
+        Of those two may lie on one card and have no more of it than one has, so kubelets refuse them. Slices are apart.
+        """
+        return self.count > 0 and (self.cards > 1 or (self.count > 1 and not is_partition(self.resource)))
 
     def __str__(self) -> str:
         return f"{self.count} {self.resource}"

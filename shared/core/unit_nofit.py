@@ -69,10 +69,11 @@ def nearest_units(groups: Iterable[Alike], resource: str, need: int) -> UnitAtte
 
 
 def spread_over_parts(groups: Iterable[Alike], demand: Demand) -> UnitAttempt | None:
-    """The node that comes nearest to units over which a server would spread as if they were cards; None if none would,
-    or none is offered.
+    """The node that comes nearest to parts of cards that would have to stand for cards; None if none would, or none is
+    offered.
 
-    It would not do however many are free: its ranks need cards of their own to speak with each other.
+    It would not do however many are free: the ranks of a server need cards of their own to speak with each other, and
+    several replicas may be of one card.
     """
     for ask in demand.units:
         if ask.takes_parts_for_cards:

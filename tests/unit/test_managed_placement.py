@@ -171,7 +171,7 @@ class TestSharing:
     def test_a_renamed_resource_serves_amounts_and_those_who_name_it(self) -> None:
         renamed = managed("r", {SHARED: 4, GPU: 0}, memory="24576", count="1", replicas="4")
         assert chosen(demand(ask(6)), renamed).units == ((SHARED, 1),)
-        assert chosen(asked_by(a_pod().limited_to({SHARED: "2"})), renamed).units == ((SHARED, 2),)
+        assert chosen(asked_by(a_pod().limited_to({SHARED: "1"})), renamed).units == ((SHARED, 1),)
         pod = a_pod().limited_to({GPU: "1"}).annotated("kamiwaza.ai/vram-gb", "5")
         assert chosen(asked_by(pod), renamed).units == ((SHARED, 1),)
         assert refusal(asked_by(a_pod().limited_to({GPU: "1"})), renamed).reason is Reason.INSUFFICIENT_CAPACITY
@@ -431,10 +431,21 @@ class TestServerOverParts:
             f"Run it on {one}, with its parallel sizes at 1, or ask for whole cards (kamiwaza.ai/gpus)."
         )
 
-    @pytest.mark.parametrize("resource", [SLICE, SHARED])
-    def test_several_without_a_servers_parallelism_are_given(self, resource: str) -> None:
-        for container in ({"args": ["--model", "org/m"]}, {"image": "example/two-processes"}):
-            assert chosen(self._asked(resource, 2, **container), self.PARTS).units == ((resource, 2),)
+    @pytest.mark.parametrize("container", [{"args": ["--model", "org/m"]}, {"image": "example/two-processes"}])
+    def test_several_slices_without_a_servers_parallelism_are_given(self, container: dict[str, object]) -> None:
+        assert chosen(self._asked(SLICE, 2, **container), self.PARTS).units == ((SLICE, 2),)
+
+    @pytest.mark.parametrize("container", [{"args": ["--model", "org/m"]}, {"image": "example/two-processes"}])
+    def test_several_replicas_are_refused_whatever_uses_them(self, container: dict[str, object]) -> None:
+        refused = refusal(self._asked(SHARED, 2, **container), self.PARTS)
+        assert (refused.reason, refused.count, refused.can_wait) == (Reason.INSUFFICIENT_GPU_COUNT, 2, False)
+        first, _, rest = explain(refused).partition("\n")
+        assert first.endswith(f"; {SHARED} of parts is a part of a card, and two of them may lie on one card.")
+        assert rest.startswith("Parts of cards do not become cards, so waiting does not help. Ask for one")
+
+    def test_containers_of_one_pod_have_a_replica_each(self) -> None:
+        pod = a_pod().limited_to({SHARED: "1"}).container("other", resources={"limits": {SHARED: "1"}})
+        assert chosen(asked_by(pod), self.PARTS).units == ((SHARED, 2),)
 
     def test_a_server_of_one_slice_beside_one_of_two_cards_is_given_both(self) -> None:
         pod = a_pod().limited_to({SLICE: "1"}).raw()
