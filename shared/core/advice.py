@@ -61,8 +61,11 @@ def _soon(refusal: NoFit) -> str:
 
 def _event(refusal: NoFit) -> str:
     """What has to happen so that the pod fits; empty where it is only that something ends."""
+    unit = refusal.unit
+    if unit is not None and unit.away and not unit.never:
+        return f"the device plugin of {cut(unit.node, NAME_LIMIT)} offers {unit.resource} again"
     too_few = refusal.best_node is not None and refusal.best_node.cards < refusal.count
-    too_few = too_few or (refusal.unit is not None and refusal.unit.never)
+    too_few = too_few or (unit is not None and unit.never)
     if refusal.reason in _ABOUT_THE_HARDWARE or not refusal.usable_nodes or _is_too_large(refusal) or too_few:
         return "an excluded node that suits it is back"
     if is_shut(refusal):

@@ -1,13 +1,19 @@
-"""Whether a demand would fit a node once nothing else runs there, its cards are in order and it is back."""
+"""Whether a demand would fit a node once nothing else runs there, its cards are in order, and it and what offers its
+cards are back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 from shared.core.alike import Alike
 from shared.core.demand import Demand
 from shared.core.node_choice import NodeSearch
 from shared.core.snapshot import NodeState
+from shared.core.unit_asks import MOST_UNITS
+from shared.core.unit_kinds import UnitKind
+from shared.core.units import is_partition, vendor_of
 
 
 class EmptiedSearch:
@@ -38,3 +44,27 @@ class EmptiedSearch:
         if known is None:
             known = self._known[look] = self._search.choose(state.emptied) is not None
         return known
+
+
+def with_plugins(state: NodeState, demand: Demand) -> NodeState:
+    """The node once every device plugin that is away offers again what the demand may want of it."""
+    back = dict(_away(state, demand))
+    if not back:
+        return state
+    return replace(state, facts=replace(state.facts, allocatable={**state.facts.allocatable, **back}))
+
+
+def _away(state: NodeState, demand: Demand) -> Iterator[tuple[str, int]]:
+    """The resources that are away, and how many units there will be as far as anything tells, else enough."""
+    for unit in demand.units:
+        if state.is_away(unit.resource):
+            yield unit.resource, MOST_UNITS
+    for kind in state.kinds:
+        if state.is_away(kind.resource):
+            yield kind.resource, _units_of(state, kind) or MOST_UNITS
+
+
+def _units_of(state: NodeState, kind: UnitKind) -> int:
+    if is_partition(kind.resource):
+        return 0
+    return kind.per_card * sum(card.vendor is vendor_of(kind.resource) for card in state.inventory.cards)

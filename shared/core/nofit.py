@@ -12,7 +12,7 @@ from shared.core.alike import Alike, group_alike, suits
 from shared.core.card_choice import accel_met
 from shared.core.constraints import Constraints
 from shared.core.demand import Demand
-from shared.core.emptied import EmptiedSearch
+from shared.core.emptied import EmptiedSearch, with_plugins
 from shared.core.exclusion_count import ExclusionCount
 from shared.core.filters import Exclusion, Filters
 from shared.core.holders import holders_of, unit_holders_of
@@ -255,7 +255,7 @@ def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:
     """The holders of the nearest card, or of the nearest units, if it is they that are in the way."""
     unit, attempts = short.unit, short.attempts
     if unit is not None:
-        in_the_way = not (unit.never or unit.has_room)
+        in_the_way = not (unit.never or unit.away or unit.has_room)
         return unit_holders_of(snapshot.nodes[unit.node], unit.resource, namespace) if in_the_way else Holders()
     if not attempts or attempts[0].too_small or not attempts[0].healthy or not attempts[0].short_gb:
         return Holders()
@@ -263,7 +263,8 @@ def _holders(snapshot: Snapshot, short: NoFit, namespace: str) -> Holders:
 
 
 def _would_fit_empty(groups: Iterable[Alike], demand: Demand, constraints: Constraints) -> bool:
-    """Whether the demand fits a node of `groups` once nothing else runs there, its cards are in order and it is back.
+    """Whether the demand fits a node of `groups` once nothing else runs there, its cards are in order, and it and its
+    device plugins are back.
 
     True as well where the search for cards gave up: a pod that waits in vain is better than one that is never tried.
     """
@@ -272,7 +273,7 @@ def _would_fit_empty(groups: Iterable[Alike], demand: Demand, constraints: Const
     for alike in groups:
         if accel_met(alike.example.inventory, demand):
             for state in alike.states:
-                if _offers(state.facts.allocatable, requests) and search.fits(alike, state):
+                if _offers(state.facts.allocatable, requests) and search.fits(alike, with_plugins(state, demand)):
                     return True
     return search.gave_up
 

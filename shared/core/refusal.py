@@ -93,6 +93,7 @@ class UnitAttempt:
     """A vendor's resource on one node that was looked at: `need` units were asked, `free` of its `total` are free.
 
     `need_gb` is what each unit has to hold, None if any size would do, and `gb` what it holds, None if that is unknown.
+    `away` says that there are none since the device plugin that offers them is away.
     `parts` says that a unit is a part of a card where cards of their own were asked, or taken for granted: by a model
     server that spreads over `server_cards` of them.
     """
@@ -106,6 +107,7 @@ class UnitAttempt:
     gb: int | None = None
     parts: bool = False
     server_cards: int = 1
+    away: bool = False
 
     @property
     def too_small(self) -> bool:
@@ -120,7 +122,7 @@ class UnitAttempt:
     @property
     def never(self) -> bool:
         """Whether it would not do if nothing else ran there."""
-        return self.too_small or self.parts or self.need > self.total
+        return self.too_small or self.parts or (self.need > self.total and not self.away)
 
     @property
     def has_room(self) -> bool:

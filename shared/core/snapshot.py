@@ -18,7 +18,7 @@ from shared.core.nodes import NodeFacts
 from shared.core.pods import PodFacts
 from shared.core.system_memory import SystemMemory
 from shared.core.unit_kinds import UnitKind
-from shared.core.units import is_partition, kinds_of, spread_units, vendor_of
+from shared.core.units import is_partition, is_unit, kinds_of, spread_units, vendor_of
 from shared.core.volumes import NO_VOLUMES, Volumes
 
 NO_CARDS = Inventory()
@@ -127,6 +127,20 @@ class NodeState:
         if self.cards_in_shares and not is_partition(resource):
             free -= self.cards_in_shares * max((kind.per_card for kind in self.kinds), default=1)
         return 0 if free <= 0 or (self.inventory.kinds and self._is_out_of_service(vendor_of(resource))) else free
+
+    def is_away(self, resource: str) -> bool:
+        """Whether the device plugin that offers a vendor's resource here is away, as when it restarts: it offers none.
+
+        Where it offers others, or the product gives cards of that vendor away whole, zero is what was left over.
+        """
+        vendor, offered = vendor_of(resource), self.facts.allocatable
+        others = (is_unit(each) and vendor_of(each) is vendor for each, amount in offered.items() if amount)
+        if offered.get(resource) or any(others):
+            return False
+        if any(kind.resource == resource for kind in self.kinds):
+            return True
+        ours = (card for card in self.inventory.cards if card.vendor is vendor)
+        return resource in offered and all(card.partitioned or card.is_partition for card in ours)
 
     def _is_out_of_service(self, vendor: Vendor) -> bool:
         healthy = [card.healthy for card in self.inventory.cards if card.vendor is vendor]

@@ -60,10 +60,12 @@ def _free_nowhere(groups: Sequence[Alike], wanted: Units) -> tuple[str, int] | N
 def nearest_units(groups: Iterable[Alike], resource: str, need: int) -> UnitAttempt | None:
     """The node that comes nearest to having `need` units free; None if none advertises the resource."""
     attempts = [
-        UnitAttempt(state.name, resource, need, state.free_units(resource), total)
+        UnitAttempt(
+            state.name, resource, need, state.free_units(resource), state.facts.allocatable.get(resource, 0), away=away
+        )
         for alike in groups
         for state in alike.states
-        if (total := state.facts.allocatable.get(resource, 0))
+        if (away := state.is_away(resource)) or state.facts.allocatable.get(resource)
     ]
     return min(attempts, key=_nearness, default=None)
 
@@ -133,27 +135,28 @@ def _attempts(groups: Iterable[Alike], ask: Ask, demand: Demand) -> Iterator[Uni
             if not is_kind_for(kind, ask, demand) or not is_admitted(alike.example, kind, demand):
                 continue
             # Nodes that are alike differ in how many units they have, so the nearest is known before it is described.
-            numbers = (
-                (state.facts.name, state.free_units(kind.resource), state.facts.allocatable.get(kind.resource, 0))
-                for state in alike.states
-            )
-            name, free, total = min(numbers, key=partial(_fewest_missing, ask.count))
+            state = min(alike.states, key=partial(_fewest_missing, kind.resource, ask.count))
             parts = not is_apart_enough(kind, ask, demand)
-            yield UnitAttempt(name, kind.resource, ask.count, free, total, need_gb, kind.gb, parts=parts)
+            total, free = state.facts.allocatable.get(kind.resource, 0), state.free_units(kind.resource)
+            away = state.is_away(kind.resource)
+            yield UnitAttempt(
+                state.name, kind.resource, ask.count, free, total, need_gb, kind.gb, parts=parts, away=away
+            )
 
 
-def _fewest_missing(need: int, numbers: tuple[str, int, int]) -> tuple[bool, bool, int, str]:
+def _fewest_missing(resource: str, need: int, state: NodeState) -> tuple[bool, bool, int, str]:
     """What of `_nearness` differs between nodes that are alike."""
-    name, free, total = numbers
-    return total == 0, need > total, max(0, need - free), name
+    total = state.facts.allocatable.get(resource, 0)
+    never = need > total and not state.is_away(resource)
+    return never, total == 0, max(0, need - state.free_units(resource)), state.name
 
 
 def _nearness(attempt: UnitAttempt) -> tuple[object, ...]:
     return (
+        attempt.never,
         attempt.total == 0,
         attempt.parts,
         attempt.too_small,
-        attempt.never,
         is_partition(attempt.resource),
         max(0, attempt.need - attempt.free),
         -(attempt.gb or 0) if attempt.too_small else 0,

@@ -12,7 +12,7 @@ def unit_words(unit: UnitAttempt) -> str:
     """The nearest offer of a resource and what it lacks, within a sentence."""
     node = cut(unit.node, NAME_LIMIT)
     size = f" of {unit.gb} GB" if unit.gb is not None else ""
-    if not unit.total:
+    if not unit.total and not (unit.too_small or unit.parts):
         return f"{node} advertises no {unit.resource} now"
     if unit.too_small:
         return f"the largest {unit.resource}, on {node}, has {unit.gb} GB and is {unit.need_gb_missing} GB too small"
@@ -25,7 +25,7 @@ def unit_words(unit: UnitAttempt) -> str:
 
 def unit_cause(unit: UnitAttempt) -> str:
     """The same as one word for programs."""
-    if not unit.total:
+    if not unit.total and not (unit.too_small or unit.parts):
         return "UnitsNotOffered"
     if unit.too_small:
         return "UnitTooSmall"
@@ -64,6 +64,8 @@ def unit_advice(refusal: NoFit) -> str:
         return f"ask for one card ({names.GPUS}), or add a node that gives whole GPUs away"
     if unit.too_small:
         return f"ask for less ({names.VRAM}), or add a node with larger GPUs or fewer replicas of each"
+    if unit.away:
+        return f"look at the device plugin of {cut(unit.node, NAME_LIMIT)}, or add a node that offers {resource}"
     if refusal.count > 1:
         return "ask for fewer of them, or add a node with more"
     what = "a slice" if is_partition(resource) else "a GPU"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.core.amounts import WHOLE, Amount
@@ -14,7 +16,7 @@ from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState
 from shared.core.unit_choice import UnitShare
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.unit.core_builders import ask, cards, cluster, demand, entry, node
+from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, node
 from tests.unit.units import AMD, GPU, SHARED, SLICE, a10g, counted, held, managed, slices, user
 
 ANYWHERE = Constraints(namespace="models")
@@ -216,6 +218,46 @@ class TestOtherNodes:
         assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
         assert "new advertises no nvidia.com/gpu now" in explain(verdict)
 
+    @pytest.mark.parametrize("offered", [{}, {GPU: 0}], ids=["not named", "zero"])
+    @pytest.mark.parametrize("wanted", [demand(ask(4)), counted(1), counted(8)], ids=["an amount", "one", "eight"])
+    def test_one_that_is_away_is_waited_for(self, offered: dict[str, int], wanted: Demand) -> None:
+        verdict = refusal(wanted, managed("new", offered, memory="23028", count="2", product="NVIDIA-L4"))
+        assert verdict.can_wait
+        assert explain(verdict).partition("\n")[2] == (
+            "It is placed by itself as soon as the device plugin of new offers nvidia.com/gpu again. "
+            "To be placed sooner, look at the device plugin of new, or add a node that offers nvidia.com/gpu."
+        )
+
+    def test_one_whose_units_would_not_do_is_not_waited_for(self) -> None:
+        away = managed("new", {GPU: 0}, memory="23028", count="2", product="NVIDIA-L4")
+        verdict = refusal(demand(ask(40)), away)
+        assert not verdict.can_wait
+        assert "Larger than any unit" in explain(verdict)
+        shared = managed("new", {GPU: 0}, memory="24576", count="1", replicas="4")
+        assert "Parts of cards do not become cards" in explain(refusal(counted(2), shared))
+
+    def test_what_is_zero_beside_what_the_plugin_offers_is_left_over(self) -> None:
+        renamed = managed("r", {SHARED: 4, GPU: 0}, memory="24576", count="1", replicas="4")
+        assert not refusal(counted(1), renamed).can_wait
+        cut_anew = node("mig", cards(80), a_node("mig").offering({SLICE: "0", "nvidia.com/mig-2g.20gb": "3"}))
+        assert not refusal(Demand((), units=(slices(),)), cut_anew).can_wait
+
+    def test_slices_of_a_plugin_that_is_away_are_waited_for(self) -> None:
+        cut = node("mig", [replace(card(0, 80), partitioned=True)], a_node("mig").offering({SLICE: "0"}))
+        verdict = refusal(Demand((), units=(slices(),)), cut)
+        assert verdict.can_wait
+        assert f"as soon as the device plugin of mig offers {SLICE} again" in explain(verdict)
+
+    def test_one_that_is_away_is_nearer_than_one_with_too_few(self) -> None:
+        away = managed("b", {GPU: 0}, memory="23028", count="4", product="NVIDIA-A10G")
+        for others in (a10g("a", 2), a10g("c", 2)):
+            verdict = refusal(counted(4), away, others)
+            assert verdict.can_wait
+            assert "b advertises no nvidia.com/gpu now" in explain(verdict)
+        assert "a, has 0 of 4 nvidia.com/gpu" in explain(
+            refusal(counted(4), away, a10g("a", 4, pods=[user("one", {GPU: 4}, "a")]))
+        )
+
     def test_a_full_managed_node_and_a_small_card_are_told_by_the_nearer(self) -> None:
         verdict = refusal(demand(ask(20)), a10g(pods=[user("one", {GPU: 1})]), node("own", cards(8)))
         assert verdict.unit is not None
@@ -245,6 +287,14 @@ class TestOtherPlugin:
     def test_its_replicas_are_parts_of_the_smallest_card(self) -> None:
         both = node("both", cards(24, 16), a_node("both").offering({GPU: "8"}))
         assert [(kind.gb, kind.per_card) for kind in both.kinds] == [(4, 4)]
+
+    def test_a_plugin_that_restarts_offers_no_more_than_there_are_cards(self) -> None:
+        pods = [user("one", {GPU: 1}, "both")]
+        away = node("both", cards(24, 24), a_node("both").offering({GPU: "0"}), pods=pods)
+        assert refusal(counted(2), away).can_wait
+        verdict = refusal(counted(3), away)
+        assert not verdict.can_wait
+        assert "No node it may use has that many nvidia.com/gpu" in explain(verdict)
 
     def test_a_plugin_that_restarts_is_there_as_long_as_pods_have_its_units(self) -> None:
         away = node("both", cards(24), a_node("both").offering({GPU: "0"}), pods=[user("one", {GPU: 1}, "both")])
