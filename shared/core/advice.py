@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from shared.api import names
-from shared.core.refusal import CardAttempt, NoFit, Reason, Victims
+from shared.core.asked_words import named
+from shared.core.refusal import NoFit, Reason, Victims
 from shared.core.unit_words import unit_advice, unit_outlook
 from shared.core.wording import NAME_LIMIT, counted, cut, join, one_line, sentence
 
@@ -96,20 +97,23 @@ def _advice(refusal: NoFit) -> str:
     match refusal.reason:
         case Reason.VENDOR_MISMATCH:
             fix = "use an image for the cards that are there and ask for those"
-            return f"{fix} ({names.VENDOR}), or add a node with the cards it needs"
+            return f"{fix} ({named(refusal.words.vendor)}), or add a node with the cards it needs"
         case Reason.ACCEL_VERSION_UNMET:
             if refusal.versionless:
                 return _advice_on_a_version(refusal.versionless)
-            return f"update a node's driver, or use an image for an older version and say so ({names.ACCEL_VERSION})"
+            say = f"say so ({named(refusal.words.version)})"
+            return f"update a node's driver, or use an image for an older version and {say}"
     if not refusal.usable_nodes:
         return _advice_without_a_node(refusal)
     if is_shut(refusal):
         return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
     if refusal.every_container_alone and not waits:
-        return f"ask for less ({names.VRAM}), move a container to a pod of its own, or add a larger node"
+        return (
+            f"ask for less ({named(refusal.words.amount)}), move a container to a pod of its own, or add a larger node"
+        )
     if refusal.reason is Reason.INSUFFICIENT_GPU_COUNT:
         return _advice_on_several_cards(refusal)
-    return _advice_on_a_card(refusal.attempts[0], divisible=refusal.divisible)
+    return _advice_on_a_card(refusal)
 
 
 def _advice_on_a_version(runtime: str) -> str:
@@ -120,7 +124,8 @@ def _advice_on_a_version(runtime: str) -> str:
 def _advice_on_several_cards(refusal: NoFit) -> str:
     best = refusal.best_node
     more = "free cards of one node" if refusal.can_wait else "add a node with more of them"
-    fewer, less = f"ask for fewer cards ({names.GPUS})", f"for less on each ({names.VRAM})"
+    fewer = f"ask for fewer cards ({named(refusal.words.count)})"
+    less = f"for less on each ({named(refusal.words.amount)})"
     if best is None or best.fitting:
         return f"{fewer}, or {more}" if _is_whole_only(refusal) else f"{fewer}, {less}, or {more}"
     # No card has room: fewer of them would have none either.
@@ -144,28 +149,30 @@ def _advice_without_a_node(refusal: NoFit) -> str:
     if refusal.unlabelled:
         return f"have a node labelled {refusal.unlabelled} (MiB), ask for whole GPUs without an amount, or add a node"
     if refusal.partitions_only:
+        amount = named(refusal.words.amount)
         if refusal.count > 1:
-            one = f"one card ({names.GPUS}) with the GB of one partition ({names.VRAM})"
+            one = f"one card ({named(refusal.words.count)}) with the GB of one partition ({amount})"
             return f"ask for {one}, since partitions are never joined, or add a node with cards that have none"
-        return f"ask for the GB of one partition ({names.VRAM}), or add a node with a card that has none"
+        return f"ask for the GB of one partition ({amount}), or add a node with a card that has none"
     if refusal.misnamed:
         return "remove spec.nodeName or name a node with cards"
     if refusal.narrowed:
-        return f"let the pod have other cards (annotations such as {names.NVIDIA_USE_TYPE}), or add one that suits it"
+        return f"let the pod have other cards ({named(refusal.words.choice)}), or add one that suits it"
     here = "bring an excluded node back" if refusal.can_wait else "let the pod tolerate and select an excluded node"
     return f"{here}, or add a node that it may use"
 
 
-def _advice_on_a_card(nearest: CardAttempt, *, divisible: bool) -> str:
+def _advice_on_a_card(refusal: NoFit) -> str:
+    nearest = refusal.attempts[0]
     if not nearest.healthy:
         return "bring that card back, or add one"
-    less = f"ask for less ({names.VRAM})"
+    less = f"ask for less ({named(refusal.words.amount)})"
     if nearest.backing is not None and nearest.lacks_memory_most:
         own = "lower the pod's own memory request, " if nearest.backing.own_gb else ""
         more = "use" if nearest.too_small else "stop or shrink other pods of that node, or use"
         return f"{less}, {own}{'or ' if nearest.too_small else ''}{more} a node with more memory"
-    if nearest.too_small and divisible:
-        return f"{less}, split it over several cards ({names.GPUS}), or add a larger card"
+    if nearest.too_small and refusal.divisible:
+        return f"{less}, split it over several cards ({named(refusal.words.count)}), or add a larger card"
     if nearest.too_small:
         return f"{less}, or add a larger card"
     if nearest.whole_only:

@@ -38,12 +38,14 @@ class Amount:
 
     def on(self, card: Card, *, exclusive: bool = False) -> int:
         """Whole GB this takes of `card`. Rounds up; at least 1, and the full budget where cards are exclusive."""
-        if exclusive:
-            return max(card.budget_gb, self.gb or 0)
+        return max(card.budget_gb, self.gb or 0) if exclusive else self.of(card.budget_gb)
+
+    def of(self, budget_gb: int) -> int:
+        """Whole GB this is of a card with such a budget. Rounds up; at least 1."""
         if self.gb is not None:
             return self.gb
         assert self.percent is not None
-        return max(1, _ceil(Fraction(card.budget_gb) * self.percent / 100))
+        return max(1, _ceil(Fraction(budget_gb) * self.percent / 100))
 
     @property
     def is_whole(self) -> bool:

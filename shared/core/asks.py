@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from shared.api import names
 from shared.core.amounts import WHOLE, Amount, parse_amount
+from shared.core.asked_words import word_of
 from shared.core.cards import Vendor
 from shared.core.containers import Container, Role
 from shared.core.engines import cards_on_this_pod, read_engine
@@ -47,6 +48,8 @@ class Ask:
 
     `init` are the amounts that ordinary init containers need on the same cards before the container starts: the request
     covers them, the engine's own limit does not. `init_containers` are all that use the cards, asking or not.
+    `amount_words`, those of `init` in `init_words`, and `count_words` say what to change for another amount or number.
+    `count_field` is where the number stands, empty where it stands nowhere.
     """
 
     container: str
@@ -56,6 +59,15 @@ class Ask:
     field: str
     init: tuple[Amount, ...] = ()
     init_containers: tuple[str, ...] = ()
+    amount_words: tuple[str, ...] = (names.VRAM,)
+    count_words: tuple[str, ...] = (names.GPUS,)
+    init_words: tuple[tuple[str, ...], ...] = ()
+    count_field: str = ""
+
+    def words_for(self, budget_gb: int) -> tuple[str, ...]:
+        """The words of the amount that takes most of a card with such a budget."""
+        amounts = zip((self.amount, *self.init), (self.amount_words, *self.init_words), strict=False)
+        return max(amounts, key=lambda each: each[0].of(budget_gb))[1]
 
     @property
     def least_gb(self) -> int:
@@ -104,8 +116,10 @@ def _ask(
     annotations: Mapping[str, str], container: Container, vendor: Mapping[str, int], pod_level: _PodLevel | None
 ) -> Ask | None:
     none_wanted = bool(vendor) and not any(vendor.values())
-    amount = the_one(_amounts(annotations, container, pod_level, none_wanted=none_wanted), "amounts")
-    count = the_one(_counts(annotations, container, vendor, pod_level), "counts")
+    amounts = _amounts(annotations, container, pod_level, none_wanted=none_wanted)
+    counts = _counts(annotations, container, vendor, pod_level)
+    amount, count = the_one(amounts, "amounts"), the_one(counts, "counts")
+    count_words = tuple(word_of(each.field) for each in counts)
     if amount is None and count is None:
         amount = hami_whole_card(container)
     check_hami_details(container, asks=amount is not None or (count is not None and count.number > 0))
@@ -119,7 +133,15 @@ def _ask(
                 "says how many cards but not how much memory of each",
                 f'add the annotation {names.VRAM} with the GB per card, or "whole"',
             )
-        return Ask(container.name, WHOLE, count.number, count.source, count.field)
+        return Ask(
+            container.name,
+            WHOLE,
+            count.number,
+            count.source,
+            count.field,
+            count_words=count_words,
+            count_field=count.field,
+        )
     if count is not None and count.number == 0:
         raise InvalidRequest(
             count.field,
@@ -128,11 +150,33 @@ def _ask(
             "remove one of the two",
         )
     number = count.number if count else _cards_without_count(container, amount)
-    return Ask(container.name, amount.amount, number, amount.source, amount.field)
+    by_arguments = count is None and number > 1
+    if by_arguments:
+        count_words = (f"the arguments of {container.name} say {number}",)
+    return Ask(
+        container.name,
+        amount.amount,
+        number,
+        amount.source,
+        amount.field,
+        amount_words=tuple(word_of(each.field) for each in amounts) or (names.VRAM,),
+        count_words=count_words or (_count_word(amount),),
+        count_field=count.field if count else f"containers[{container.name}].args" if by_arguments else "",
+    )
+
+
+def _count_word(amount: FoundAmount) -> str:
+    """What would say the number of cards, in the same words as the amount."""
+    match amount.source:
+        case Source.KAI:
+            return names.KAI_DEVICES
+        case Source.HAMI:
+            return names.AMD_GPU if word_of(amount.field).startswith(names.AMD_PREFIX) else names.NVIDIA_GPU
+    return names.GPUS
 
 
 def _cards_without_count(container: Container, amount: FoundAmount) -> int:
-    """How many cards an amount without a count is for.
+    """How many cards an amount without a count is for: one, if no arguments tell of more.
 
     `kamiwaza.ai/vram-gb` is for as many as the model server in the container spreads over. What is written for one
     container by name, and other systems' amounts, are for one card.

@@ -79,12 +79,16 @@ def read_card_filters(annotations: Mapping[str, str]) -> dict[Vendor, CardFilter
     return filters
 
 
+def filter_keys(annotations: Mapping[str, str], vendor: Vendor) -> tuple[str, ...]:
+    """The annotations by which a pod chooses among the cards of a vendor."""
+    return tuple(key for key in _KEYS.get(vendor, ()) if _items(annotations.get(key, "")))
+
+
 def filter_words(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, Vendor]]:
     """Whose cards the filters of a pod are about, with field and text."""
-    for vendor, keys in _KEYS.items():
-        for key in keys:
-            if _items(annotations.get(key, "")):
-                yield annotation_field(key), annotations[key], vendor
+    for vendor in _KEYS:
+        for key in filter_keys(annotations, vendor):
+            yield annotation_field(key), annotations[key], vendor
 
 
 def _items(text: str) -> tuple[str, ...]:

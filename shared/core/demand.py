@@ -18,8 +18,9 @@ from typing import Any
 
 from shared.api import names
 from shared.core.accel import AllOf, Requirement, parse_requirement
+from shared.core.asked_words import OUR_WORDS, Words, word_of
 from shared.core.asks import VENDOR_RESOURCES, Ask, VendorCounts, read_asks, vendor_counts
-from shared.core.card_filter import CardFilter, filter_words, read_card_filters
+from shared.core.card_filter import CardFilter, filter_keys, filter_words, read_card_filters
 from shared.core.cards import PLACED_VENDORS, Card, Vendor
 from shared.core.containers import Container, Role, mapping, read_containers, texts
 from shared.core.found import annotation_field
@@ -59,7 +60,8 @@ class Demand:
     which cards of that vendor only.
 
     `units` are asks for units of a vendor's resource, which pass through. `own` are the vendor's resources that
-    containers name themselves for cards, with their counts, and `roles` the containers in the order of the pod.
+    containers name themselves for cards, with their counts, and `roles` the containers in the order of the pod. `words`
+    are those that vendor, version and the choice among cards were read from.
     """
 
     asks: tuple[Ask, ...]
@@ -70,6 +72,7 @@ class Demand:
     units: tuple[UnitAsk, ...] = ()
     own: tuple[tuple[str, str, int], ...] = ()
     roles: tuple[tuple[str, Role], ...] = ()
+    words: Words = OUR_WORDS
 
     @property
     def cards(self) -> int:
@@ -138,11 +141,14 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     users = asking.union(*(ask.init_containers for ask in folded))
     cuda, warnings = _required_cuda([container for container in containers if container.name in users])
     asking_containers = [container for container in containers if container.name in asking]
-    vendor = _vendor(annotations, asking_containers, counts, units, accel)
+    vendor, vendor_words = _vendor(annotations, asking_containers, counts, units, accel)
+    version_words: tuple[str, ...] = () if accel is None else (names.ACCEL_VERSION,)
     if cuda is not None and vendor not in (None, Vendor.NVIDIA):
         warnings.append(f"{names.NVIDIA_REQUIRE_CUDA} is passed over, since the pod asks for {vendor.label} cards")
     elif cuda is not None:
         vendor, accel = Vendor.NVIDIA, cuda if accel is None else AllOf((accel, cuda))
+        version_words += (names.NVIDIA_REQUIRE_CUDA,)
+        vendor_words += (names.NVIDIA_REQUIRE_CUDA,)
     demand = Demand(
         asks=folded,
         vendor=vendor,
@@ -152,6 +158,11 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
         units=units,
         own=tuple((name, resource, n) for name, count in counts.items() for resource, n in count.items() if n),
         roles=tuple((each.name, each.role) for each in containers),
+        words=Words(
+            vendor=vendor_words or (names.VENDOR,),
+            version=version_words or (names.ACCEL_VERSION,),
+            choice=filter_keys(annotations, vendor) if vendor else (),
+        ),
     )
     return ReadPod(containers, demand, hidden, tuple(warnings))
 
@@ -162,8 +173,9 @@ def _vendor(
     counts: VendorCounts,
     units: Sequence[UnitAsk],
     accel: Requirement | None,
-) -> Vendor | None:
-    """The one vendor that the pod's words mean, or None if any will do. CUDA means NVIDIA, ROCm means AMD.
+) -> tuple[Vendor | None, tuple[str, ...]]:
+    """The one vendor that the pod's words mean, or None if any will do, and those words. CUDA means NVIDIA, ROCm means
+    AMD.
 
     A choice among cards means their vendor only where nothing else means one: templates carry it to every pod.
     """
@@ -201,7 +213,7 @@ def _vendor(
                 f"means {vendor.label} cards, while {first_field}, which is {first_text!r}, means {first.label} cards",
                 "keep one vendor",
             )
-    return found[0][2] if found else None
+    return found[0][2] if found else None, tuple(word_of(field) for field, *_ in found)
 
 
 def _accel(annotations: Mapping[str, str]) -> Requirement | None:

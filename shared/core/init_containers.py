@@ -41,6 +41,7 @@ def fold_init_containers(
     folded = replace(
         carrier,
         init=tuple(ask.amount for ask in init),
+        init_words=tuple(ask.amount_words for ask in init),
         init_containers=tuple(
             container.name
             for container in ordinary
@@ -60,4 +61,5 @@ def _standing_in(init: Sequence[Ask], may_carry: Sequence[str]) -> Ask:
             f"is asked for init container {first.container} only",
             "ask for the container that serves too, whose cards it then uses",
         )
-    return replace(first, container=may_carry[0], count=max(ask.count for ask in init))
+    most = max(init, key=lambda ask: ask.count)
+    return replace(first, container=may_carry[0], count=most.count, count_words=most.count_words)

@@ -66,15 +66,23 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
     of_vendor = replace(demand, only=None)
     right_vendor = [alike for alike in usable if _has_cards(alike, of_vendor)]
     if usable and not right_vendor:
-        return told(NoFit(Reason.VENDOR_MISMATCH, _asked(demand), demand.cards, found=_vendors(usable)), usable)
+        found = _vendors(usable)
+        other = NoFit(Reason.VENDOR_MISMATCH, _asked(demand), demand.cards, found=found, words=demand.words)
+        return told(other, usable)
     for alike in usable:
         if not _has_cards(alike, of_vendor):
             out.count(alike, _vendors([alike]))
 
     right_version = [alike for alike in right_vendor if accel_met(alike.example.inventory, demand)]
     if right_vendor and not right_version:
-        found, versionless = _versions(right_vendor, demand), _versionless(right_vendor, demand)
-        unmet = NoFit(Reason.ACCEL_VERSION_UNMET, _asked(demand), demand.cards, found=found, versionless=versionless)
+        unmet = NoFit(
+            Reason.ACCEL_VERSION_UNMET,
+            _asked(demand),
+            demand.cards,
+            found=_versions(right_vendor, demand),
+            versionless=_versionless(right_vendor, demand),
+            words=demand.words,
+        )
         return told(unmet, right_vendor)
     for alike in right_vendor:
         if not accel_met(alike.example.inventory, demand):
@@ -116,12 +124,26 @@ def _shortage(
     spread = spread_over_parts(considered, demand)
     if spread is not None:
         count = max(spread.server_cards, spread.need)
-        return NoFit(Reason.INSUFFICIENT_GPU_COUNT, _asked(demand), count, unit=spread, resource=spread.resource)
+        return NoFit(
+            Reason.INSUFFICIENT_GPU_COUNT,
+            _asked(demand),
+            count,
+            unit=spread,
+            resource=spread.resource,
+            words=replace(demand.words, count=(spread.resource,)),
+        )
     scarce = scarce_units(considered, demand)
     if scarce is not None:
         count = max(unit.count for unit in demand.units if unit.resource == scarce[0])
         reason = Reason.INSUFFICIENT_GPU_COUNT if count > 1 else Reason.INSUFFICIENT_CAPACITY
-        return NoFit(reason, _asked(demand), count, unit=nearest_units(considered, *scarce), resource=scarce[0])
+        return NoFit(
+            reason,
+            _asked(demand),
+            count,
+            unit=nearest_units(considered, *scarce),
+            resource=scarce[0],
+            words=replace(demand.words, count=(scarce[0],)),
+        )
     ask, alone = hardest(considered, demand, own)
     every_container_alone = alone and bool(open_nodes)
     with_shares = [alike for alike in considered if not alike.example.kinds]
@@ -140,6 +162,9 @@ def _shortage(
         reason = Reason.INSUFFICIENT_SYSTEM_MEMORY
     elif lacks_sharing(open_nodes, ask, demand, own):
         reason = Reason.SHARING_NOT_CONFIGURED
+    # Where it is all containers together that find no room, each of them may ask for less.
+    asks, budget_gb = demand.asks if every_container_alone else (ask,), attempts[0].budget_gb if attempts else 0
+    amount_words = tuple(word for each in asks for word in each.words_for(budget_gb))
     return NoFit(
         reason,
         _asked(demand),
@@ -150,6 +175,7 @@ def _shortage(
         unit=unit,
         resource=resource,
         divisible=ask.count == 1 and is_divisible(with_shares, ask, demand),
+        words=replace(demand.words, amount=amount_words, count=ask.count_words),
     )
 
 

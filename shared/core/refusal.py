@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from shared.core.asked_words import OUR_WORDS, Words
 from shared.core.cards import CardClass
 from shared.core.invalid import InvalidRequest
 
@@ -220,7 +221,8 @@ class NoFit:
     several free cards of one node would hold what is too large for one. `owned` says that a controller creates the pod
     again by itself, and `creator` is that one where nobody can tell when it does. `update` says that what is in the way
     is an older pod of the same workload, `elsewhere` is a node that has room and that the pod keeps itself from,
-    `victims` are pods of lower priority whose place it could have.
+    `victims` are pods of lower priority whose place it could have. `words` are those to change
+    for another ask.
     """
 
     reason: Reason
@@ -252,6 +254,7 @@ class NoFit:
     update: RollingUpdate | None = None
     elsewhere: Elsewhere | None = None
     victims: Victims | None = None
+    words: Words = OUR_WORDS
 
 
 @dataclass(frozen=True, slots=True)

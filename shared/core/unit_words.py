@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.api import names
+from shared.core.asked_words import named
 from shared.core.refusal import NoFit, Reason, UnitAttempt
 from shared.core.units import is_partition
 from shared.core.wording import NAME_LIMIT, cut
@@ -59,14 +60,19 @@ def unit_advice(refusal: NoFit) -> str:
         return f"ask for a resource that a node offers, or configure a node's device plugin to offer {resource}"
     if unit.server_cards > 1:
         one = "one slice" if is_partition(resource) else "one replica"
-        return f"run it on {one}, with its parallel sizes at 1, or ask for whole cards ({names.GPUS})"
+        return f"run it on {one}, with its parallel sizes at 1, or ask for whole cards ({names.NVIDIA_GPU}) instead"
+    if unit.parts and refusal.count == 1:
+        return (
+            f"ask for the GB of one of them ({named(refusal.words.amount)}), or add a node that gives whole GPUs away"
+        )
     if unit.parts:
-        return f"ask for one card ({names.GPUS}), or add a node that gives whole GPUs away"
+        one = "one of them to a container" if resource in refusal.words.count else "one card"
+        return f"ask for {one} ({named(refusal.words.count)}), or add a node that gives whole GPUs away"
     if unit.too_small:
-        return f"ask for less ({names.VRAM}), or add a node with larger GPUs or fewer replicas of each"
+        return f"ask for less ({named(refusal.words.amount)}), or add a node with larger GPUs or fewer replicas of each"
     if unit.away:
         return f"look at the device plugin of {cut(unit.node, NAME_LIMIT)}, or add a node that offers {resource}"
     if refusal.count > 1:
-        return "ask for fewer of them, or add a node with more"
+        return f"ask for fewer of them ({named(refusal.words.count)}), or add a node with more"
     what = "a slice" if is_partition(resource) else "a GPU"
     return f"stop a model that is no longer used, or add {what}"

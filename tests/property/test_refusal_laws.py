@@ -117,8 +117,14 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 @st.composite
 def demands(draw: st.DrawFn) -> Demand:
     amounts = st.sampled_from([1, 6, 20, 80, 5000])
+    # Container names are whatever a caller writes: they are checked after admission only.
+    words = st.lists(st.one_of(texts, st.just(f"kamiwaza.ai/vram-gb.{'n' * 300}")), min_size=1, max_size=3).map(tuple)
     asks = [
-        ask(draw(amounts), draw(st.sampled_from([1, 1, 1, 2, 64])), f"c{number}")
+        replace(
+            ask(draw(amounts), draw(st.sampled_from([1, 1, 1, 2, 64])), f"c{number}"),
+            amount_words=draw(words),
+            count_words=draw(words),
+        )
         for number in range(draw(st.sampled_from([1, 1, 1, 2, 16])))
     ]
     accel = draw(st.sampled_from([None, None, "cuda>=12.4", "cuda 13.1"]))

@@ -148,8 +148,7 @@ def test_nodes_without_such_a_card_are_counted_as_excluded() -> None:
         "excluded: without a card of type H100."
     )
     assert explain(verdict).splitlines()[-1] == (
-        "Waiting does not help. Let the pod have other cards (annotations such as nvidia.com/use-gputype), or add one "
-        "that suits it."
+        "Waiting does not help. Let the pod have other cards (nvidia.com/use-gputype), or add one that suits it."
     )
 
 

@@ -478,7 +478,7 @@ class TestServerOverParts:
         one = "one slice" if resource == SLICE else "one replica"
         assert rest == (
             "No server can spread over parts of cards, so waiting does not help. "
-            f"Run it on {one}, with its parallel sizes at 1, or ask for whole cards (kamiwaza.ai/gpus)."
+            f"Run it on {one}, with its parallel sizes at 1, or ask for whole cards (nvidia.com/gpu) instead."
         )
 
     @pytest.mark.parametrize("container", [{"args": ["--model", "org/m"]}, {"image": "example/two-processes"}])
@@ -491,7 +491,7 @@ class TestServerOverParts:
         assert (refused.reason, refused.count, refused.can_wait) == (Reason.INSUFFICIENT_GPU_COUNT, 2, False)
         first, _, rest = explain(refused).partition("\n")
         assert first.endswith(f"; {SHARED} of parts is a part of a card, and two of them may lie on one card.")
-        assert rest.startswith("Parts of cards do not become cards, so waiting does not help. Ask for one")
+        assert f"so waiting does not help. Ask for one of them to a container ({SHARED}), or" in rest
 
     def test_containers_of_one_pod_have_a_replica_each(self) -> None:
         pod = a_pod().limited_to({SHARED: "1"}).container("other", resources={"limits": {SHARED: "1"}})
