@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api import names
-from shared.core.asked_words import named
+from shared.core.asked_words import EXCLUSIVE_POLICY, named
 from shared.core.refusal import NoFit, Reason, Victims
 from shared.core.unit_words import unit_advice, unit_outlook
 from shared.core.wording import NAME_LIMIT, counted, cut, join, one_line, sentence
@@ -30,7 +30,7 @@ def _is_too_large(refusal: NoFit) -> bool:
 
 def _is_whole_only(refusal: NoFit) -> bool:
     """Whether the nearest card is not shared, so that asking for less of it is no use."""
-    return bool(refusal.attempts) and refusal.attempts[0].whole_only and not refusal.attempts[0].too_small
+    return bool(refusal.attempts) and refusal.attempts[0].is_whole and not refusal.attempts[0].too_small
 
 
 def _is_out_of_service(refusal: NoFit) -> bool:
@@ -107,6 +107,8 @@ def _advice(refusal: NoFit) -> str:
         return _advice_without_a_node(refusal)
     if is_shut(refusal):
         return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
+    if refusal.every_container_alone and not waits and refusal.attempts and refusal.attempts[0].could_share:
+        return f"do without {EXCLUSIVE_POLICY}, move a container to a pod of its own, or add a larger node"
     if refusal.every_container_alone and not waits:
         return (
             f"ask for less ({named(refusal.words.amount)}), move a container to a pod of its own, or add a larger node"
@@ -127,6 +129,8 @@ def _advice_on_several_cards(refusal: NoFit) -> str:
     fewer = f"ask for fewer cards ({named(refusal.words.count)})"
     less = f"for less on each ({named(refusal.words.amount)})"
     if best is None or best.fitting:
+        if best is not None and best.cards >= refusal.count and refusal.attempts and refusal.attempts[0].could_share:
+            return f"do without {EXCLUSIVE_POLICY}, {fewer}, or {more}"
         return f"{fewer}, or {more}" if _is_whole_only(refusal) else f"{fewer}, {less}, or {more}"
     # No card has room: fewer of them would have none either.
     nearest = refusal.attempts[0]
@@ -135,7 +139,9 @@ def _advice_on_several_cards(refusal: NoFit) -> str:
     if nearest.too_small:
         larger = "more memory" if nearest.lacks_memory_most else "larger cards"
         return f"ask {less}, or add a node with {larger}"
-    if nearest.whole_only:
+    if nearest.could_share and best.cards >= refusal.count:
+        return f"do without {EXCLUSIVE_POLICY}, or {more}"
+    if nearest.is_whole:
         return more
     return f"{fewer} and {less}, or {more}" if best.cards < refusal.count else f"ask {less}, or {more}"
 
@@ -166,6 +172,8 @@ def _advice_on_a_card(refusal: NoFit) -> str:
     nearest = refusal.attempts[0]
     if not nearest.healthy:
         return "bring that card back, or add one"
+    if nearest.could_share:
+        return f"do without {EXCLUSIVE_POLICY}, stop a model that is no longer used, or add a card"
     less = f"ask for less ({named(refusal.words.amount)})"
     if nearest.backing is not None and nearest.lacks_memory_most:
         own = "lower the pod's own memory request, " if nearest.backing.own_gb else ""
@@ -175,7 +183,7 @@ def _advice_on_a_card(refusal: NoFit) -> str:
         return f"{less}, split it over several cards ({named(refusal.words.count)}), or add a larger card"
     if nearest.too_small:
         return f"{less}, or add a larger card"
-    if nearest.whole_only:
+    if nearest.is_whole:
         return "stop a model that is no longer used, or add a card"
     return f"{less}, stop a model that is no longer used, or add a card"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from shared.api import names
 from shared.core.wording import cut, join, one_line
@@ -26,7 +27,10 @@ class Words:
     choice: tuple[str, ...] = (names.NVIDIA_USE_TYPE,)
 
 
-OUR_WORDS = Words()
+OUR_WORDS: Final = Words()
+
+EXCLUSIVE_POLICY: Final = f"{names.POLICY}: exclusive"
+"""By which a pod wants its cards whole."""
 
 
 def word_of(field: str) -> str:

@@ -285,5 +285,10 @@ def _picks(groups: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, .
 
 
 def is_given_whole(card: Card, inventory: Inventory, demand: Demand) -> bool:
-    """Whether a card is given whole: because the node does so, because the pod wants it, or as a partition."""
-    return inventory.exclusive or demand.policy is Policy.EXCLUSIVE or card.is_partition
+    """Whether a card is given whole: because the pod wants it, or in any case."""
+    return demand.policy is Policy.EXCLUSIVE or is_given_away_whole(card, inventory)
+
+
+def is_given_away_whole(card: Card, inventory: Inventory) -> bool:
+    """Whether a card is given whole to whoever asks for a part of it: because its node does so, or as a partition."""
+    return inventory.exclusive or card.is_partition

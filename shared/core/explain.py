@@ -18,6 +18,7 @@ from shared.core.advice import (
     update_words,
     victims_words,
 )
+from shared.core.asked_words import EXCLUSIVE_POLICY
 from shared.core.cards import PARTITION_MARK, CardClass
 from shared.core.holders import KEPT, UNBORN
 from shared.core.refusal import CardAttempt, Excluded, Invalid, NodeAttempt, NoFit, Reason, Refusal
@@ -196,8 +197,9 @@ def _state(attempt: CardAttempt) -> str:
     if attempt.need_gb > attempt.budget_gb:
         return f"has {attempt.budget_gb} GB in all and is {attempt.need_gb - attempt.budget_gb} GB too small"
     free = f"has {attempt.free_gb} of {attempt.budget_gb} GB free"
-    if attempt.whole_only and attempt.short_gb:
-        return f"{free} and is only given away whole"
+    if attempt.is_whole and attempt.short_gb and not attempt.too_small:
+        why = "is only given away whole" if attempt.whole_only else f"is wanted whole ({EXCLUSIVE_POLICY})"
+        return f"{free} and {why}"
     if attempt.backing is not None and attempt.lacks_memory_most:
         if attempt.too_small:
             return (

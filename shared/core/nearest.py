@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from shared.core.alike import Alike
 from shared.core.asks import Ask
-from shared.core.card_choice import is_given_whole, may_hold, request_on
+from shared.core.card_choice import is_given_away_whole, may_hold, request_on
 from shared.core.cards import Card, CardClass
-from shared.core.demand import Demand
+from shared.core.demand import Demand, Policy
 from shared.core.node_choice import NodeSearch
 from shared.core.refusal import MOST_ATTEMPTS, CardAttempt, NodeAttempt
 from shared.core.snapshot import NodeState
@@ -95,10 +95,18 @@ def nearest_cards(
             card.healthy,
             card.card_class,
             backing_of(state, card, own),
-            whole_only=not ask.amount.is_whole and is_given_whole(card, state.inventory, demand),
+            whole_only=not ask.amount.is_whole and is_given_away_whole(card, state.inventory),
+            part_gb=_part_gb(ask, card, state, demand),
         )
         for *_, name, index, need, free, card, state in nearest
     )
+
+
+def _part_gb(ask: Ask, card: Card, state: NodeState, demand: Demand) -> int | None:
+    """GB that would be asked of a card that only the pod's policy wants whole."""
+    if demand.policy is not Policy.EXCLUSIVE or ask.amount.is_whole or is_given_away_whole(card, state.inventory):
+        return None
+    return request_on(ask, card, state.inventory, replace(demand, policy=Policy.BINPACK))
 
 
 def nearest_node(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> NodeAttempt | None:

@@ -50,7 +50,8 @@ class Backing:
 class CardAttempt:
     """One card that was looked at: `need_gb` were asked of it, `free_gb` of its `budget_gb` are free.
 
-    `whole_only` says that a part of it was asked where it is only given away whole.
+    `whole_only` says that a part of it was asked where it is only given away whole. `part_gb` are the GB that would be
+    asked of it if the pod's own policy did not want it whole; None where that policy is not the reason.
     """
 
     node: str
@@ -63,12 +64,27 @@ class CardAttempt:
     card_class: CardClass = CardClass.DISCRETE
     backing: Backing | None = None
     whole_only: bool = False
+    part_gb: int | None = None
+
+    @property
+    def room_gb(self) -> int:
+        """GB that the pod could get of it now."""
+        return self.free_gb if self.backing is None else min(self.free_gb, self.backing.room_gb)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the card or none, so that asking for less of it is no use."""
+        return self.whole_only or self.part_gb is not None
+
+    @property
+    def could_share(self) -> bool:
+        """Whether it has room for the pod if its policy did not want the card whole."""
+        return self.healthy and self.part_gb is not None and self.part_gb <= self.room_gb
 
     @property
     def short_gb(self) -> int:
         """GB that are missing; 0 if the card itself had room."""
-        room_gb = self.free_gb if self.backing is None else min(self.free_gb, self.backing.room_gb)
-        return max(0, self.need_gb - room_gb)
+        return max(0, self.need_gb - self.room_gb)
 
     @property
     def too_small(self) -> bool:
@@ -96,7 +112,7 @@ class UnitAttempt:
     `need_gb` is what each unit has to hold, None if any size would do, and `gb` what it holds, None if that is unknown.
     `away` says that there are none since the device plugin that offers them is away.
     `parts` says that a unit is a part of a card where cards of their own were asked, or taken for granted: by a model
-    server that spreads over `server_cards` of them.
+    server that spreads over `server_cards` of them, or, if it is `exclusive`, by the pod's policy.
     """
 
     node: str
@@ -109,6 +125,7 @@ class UnitAttempt:
     parts: bool = False
     server_cards: int = 1
     away: bool = False
+    exclusive: bool = False
 
     @property
     def too_small(self) -> bool:

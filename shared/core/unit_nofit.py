@@ -10,7 +10,7 @@ from shared.api import names
 from shared.core.alike import Alike
 from shared.core.asks import Ask
 from shared.core.cards import Vendor
-from shared.core.demand import Demand
+from shared.core.demand import Demand, Policy
 from shared.core.emptied import EmptiedSearch
 from shared.core.refusal import UnitAttempt
 from shared.core.snapshot import NodeState
@@ -140,7 +140,16 @@ def _attempts(groups: Iterable[Alike], ask: Ask, demand: Demand) -> Iterator[Uni
             total, free = state.facts.allocatable.get(kind.resource, 0), state.free_units(kind.resource)
             away = state.is_away(kind.resource)
             yield UnitAttempt(
-                state.name, kind.resource, ask.count, free, total, need_gb, kind.gb, parts=parts, away=away
+                state.name,
+                kind.resource,
+                ask.count,
+                free,
+                total,
+                need_gb,
+                kind.gb,
+                parts=parts,
+                away=away,
+                exclusive=parts and is_apart_enough(kind, ask, replace(demand, policy=Policy.BINPACK)),
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api import names
-from shared.core.asked_words import named
+from shared.core.asked_words import EXCLUSIVE_POLICY, named
 from shared.core.refusal import NoFit, Reason, UnitAttempt
 from shared.core.units import is_partition
 from shared.core.wording import NAME_LIMIT, cut
@@ -19,6 +19,8 @@ def unit_words(unit: UnitAttempt) -> str:
         return f"the largest {unit.resource}, on {node}, has {unit.gb} GB and is {unit.need_gb_missing} GB too small"
     if unit.server_cards > 1:
         return f"{unit.resource} of {node} is a part of a card, and its server spreads over {unit.server_cards} cards"
+    if unit.exclusive:
+        return f"{unit.resource} of {node} is a part of a card, and a card of its own is asked ({EXCLUSIVE_POLICY})"
     if unit.parts:
         return f"{unit.resource} of {node} is a part of a card, and two of them may lie on one card"
     return f"the best node, {node}, has {unit.free} of {unit.total} {unit.resource}{size} free"
@@ -61,6 +63,8 @@ def unit_advice(refusal: NoFit) -> str:
     if unit.server_cards > 1:
         one = "one slice" if is_partition(resource) else "one replica"
         return f"run it on {one}, with its parallel sizes at 1, or ask for whole cards ({names.NVIDIA_GPU}) instead"
+    if unit.exclusive:
+        return f"do without {EXCLUSIVE_POLICY}, or add a node that gives whole GPUs away"
     if unit.parts and refusal.count == 1:
         return (
             f"ask for the GB of one of them ({named(refusal.words.amount)}), or add a node that gives whole GPUs away"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.core.card_filter import CardFilter
 from shared.core.cards import CardClass, Vendor
 from shared.core.constraints import Constraints, read_constraints
-from shared.core.demand import Demand
+from shared.core.demand import Demand, Policy
 from shared.core.explain import causes, explain
 from shared.core.owners import OwnerRef
 from shared.core.placement import place
@@ -128,7 +128,8 @@ def demands(draw: st.DrawFn) -> Demand:
         for number in range(draw(st.sampled_from([1, 1, 1, 2, 16])))
     ]
     accel = draw(st.sampled_from([None, None, "cuda>=12.4", "cuda 13.1"]))
-    wanted = demand(*asks, vendor=Vendor.NVIDIA if accel else draw(st.none() | vendors), accel=accel)
+    vendor = Vendor.NVIDIA if accel else draw(st.none() | vendors)
+    wanted = demand(*asks, vendor=vendor, accel=accel, policy=draw(st.sampled_from(Policy)))
     if draw(st.sampled_from([True, False, False, False])):
         return replace(
             wanted, asks=(), units=(slices(draw(st.sampled_from([SLICE, SHARED])), draw(st.integers(1, 9))),)

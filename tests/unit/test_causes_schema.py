@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from shared.core.constraints import read_constraints
+from shared.core.demand import Demand, Policy
 from shared.core.explain import causes
 from shared.core.placement import place
 from shared.core.refusal import NoFit, Reason
@@ -16,6 +18,7 @@ from tests.builders import a_pod
 from tests.unit.causes_schema import SCHEMA, VALIDATOR, as_json, violations
 from tests.unit.core_builders import ask, cards, cluster, demand, entry, node
 from tests.unit.refusal_scenes import ALL, SCENES
+from tests.unit.units import SHARED, managed, slices
 
 
 def test_the_schema_is_one() -> None:
@@ -54,6 +57,16 @@ def test_a_full_card_that_is_only_given_away_whole_is_one_of_the_causes() -> Non
     assert isinstance(refusal, NoFit)
     assert "only given away whole" in causes(refusal)[1].message
     assert violations(refusal) == []
+
+
+def test_parts_of_cards_are_causes_whyever_cards_were_wanted() -> None:
+    parts = managed("eks", {SHARED: 4}, memory="24576", count="1", replicas="4")
+    over_two = replace(slices(SHARED), cards=2)
+    for wanted in (demand(ask(2, 2)), demand(ask(2), policy=Policy.EXCLUSIVE), Demand((), units=(over_two,))):
+        refusal = place(cluster(parts), wanted, read_constraints(a_pod().raw()))
+        assert isinstance(refusal, NoFit)
+        assert causes(refusal)[1].reason == "UnitsShareCards"
+        assert violations(refusal) == []
 
 
 GOOD = as_json(causes(SCENES[Reason.INSUFFICIENT_CAPACITY]["1-node"].refusal()))

@@ -10,7 +10,7 @@ import pytest
 from shared.core.amounts import WHOLE
 from shared.core.cards import Vendor
 from shared.core.constraints import read_constraints
-from shared.core.demand import Demand
+from shared.core.demand import Demand, Policy
 from shared.core.explain import causes, explain
 from shared.core.ledger import Mark
 from shared.core.placement import place
@@ -122,6 +122,70 @@ ONE_NODE = [
         "Full now: it is placed by itself as soon as there is room. To be placed sooner, stop a model that is no "
         "longer used, or add a card.",
         id="a-card-that-is-not-shared",
+    ),
+    pytest.param(
+        [node("node-a", cards(24), ledger={"r": entry({0: 4})})],
+        demand(ask(6), policy=Policy.EXCLUSIVE),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 20 of 24 GB free and is "
+        "wanted whole (kamiwaza.ai/policy: exclusive).\n"
+        "Held on gpu-0 of node-a: 4 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, do without "
+        "kamiwaza.ai/policy: exclusive, stop a model that is no longer used, or add a card.",
+        id="a-card-that-the-pod-will-not-share",
+    ),
+    pytest.param(
+        [node("node-a", cards(24), ledger={"r": entry({0: 20})})],
+        demand(ask(6), policy=Policy.EXCLUSIVE),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 4 of 24 GB free and is "
+        "wanted whole (kamiwaza.ai/policy: exclusive).\n"
+        "Held on gpu-0 of node-a: 20 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, stop a model that is no "
+        "longer used, or add a card.",
+        id="a-card-that-would-be-too-full-to-share",
+    ),
+    pytest.param(
+        [node("node-a", cards(24), exclusive=True, ledger={"r": entry({0: 4})})],
+        demand(ask(6), policy=Policy.EXCLUSIVE),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 0 of 24 GB free and is "
+        "only given away whole.\n"
+        "Held on gpu-0 of node-a: 4 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, stop a model that is no "
+        "longer used, or add a card.",
+        id="a-card-that-neither-shares",
+    ),
+    pytest.param(
+        [node("node-a", cards(24, 24), ledger={"r": entry({0: 4})})],
+        demand(ask(6, 2), policy=Policy.EXCLUSIVE),
+        ANY,
+        "insufficient_gpu_count: needs 6 GB on each of 2 cards; the best node, node-a, has room on 1 of its 2 cards.\n"
+        "Held on gpu-0 of node-a: 4 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, do without "
+        "kamiwaza.ai/policy: exclusive, ask for fewer cards (kamiwaza.ai/gpus), or free cards of one node.",
+        id="several-cards-of-which-the-pod-will-share-none",
+    ),
+    pytest.param(
+        [node("node-a", cards(24, 24), ledger={"r": entry({0: 4, 1: 4})})],
+        demand(ask(6, 2), policy=Policy.EXCLUSIVE),
+        ANY,
+        "insufficient_gpu_count: needs 6 GB on each of 2 cards; the best card, gpu-0 of node-a, has 20 of 24 GB free "
+        "and is wanted whole (kamiwaza.ai/policy: exclusive).\n"
+        "Held on gpu-0 of node-a: 4 GB by a pod being created.\n"
+        "Full now: it is placed by itself as soon as there is room. To be placed sooner, do without "
+        "kamiwaza.ai/policy: exclusive, or free cards of one node.",
+        id="several-cards-in-use-of-which-the-pod-will-share-none",
+    ),
+    pytest.param(
+        [node("node-a", cards(24))],
+        demand(ask(6, container="a"), ask(6, container="b"), policy=Policy.EXCLUSIVE),
+        ANY,
+        "insufficient_capacity: needs 6 GB on one card and 6 GB on one card; the best card, gpu-0 of node-a, has 24 of "
+        "24 GB free, but not for all containers at once.\n"
+        "No node it may use can hold all its containers, so waiting does not help. Do without kamiwaza.ai/policy: "
+        "exclusive, move a container to a pod of its own, or add a larger node.",
+        id="containers-that-will-not-share-with-each-other",
     ),
     pytest.param(
         [node("node-a", cards(24, 24), exclusive=True, ledger={"r": entry({0: 24})})],

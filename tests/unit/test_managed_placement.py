@@ -161,6 +161,13 @@ class TestSharing:
         refusal(wanted, _replicas())
         assert chosen(wanted, _replicas(), a10g("whole")).node == "whole"
 
+    def test_the_policy_that_wants_one_is_named(self) -> None:
+        verdict = refusal(demand(ask(2), policy=Policy.EXCLUSIVE), _replicas())
+        assert "and a card of its own is asked (kamiwaza.ai/policy: exclusive).\n" in explain(verdict)
+        assert "Do without kamiwaza.ai/policy: exclusive, or add a node that gives" in explain(verdict)
+        for wanted in (demand(ask(2, 2), policy=Policy.EXCLUSIVE), demand(ask(WHOLE), policy=Policy.EXCLUSIVE)):
+            assert "kamiwaza.ai/policy" not in explain(refusal(wanted, _replicas()))
+
     def test_replicas_in_use_are_told_in_gb_of_the_card(self) -> None:
         assert _replicas(pods=[user("one", {GPU: 1})]).used_gb == {0: 6}
         assert _replicas(pods=[user("one", {GPU: 1})]).free_gb == (18,)
