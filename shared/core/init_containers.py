@@ -32,7 +32,7 @@ def fold_init_containers(
     for ask in init:
         if ask.count > carrier.count:
             raise InvalidRequest(
-                ask.field,
+                ask.count_field or ask.field,
                 str(ask.count),
                 f"is more cards than container {carrier.container} has, which init container {ask.container} uses",
                 f"ask for at most {carrier.count}",
@@ -62,4 +62,6 @@ def _standing_in(init: Sequence[Ask], may_carry: Sequence[str]) -> Ask:
             "ask for the container that serves too, whose cards it then uses",
         )
     most = max(init, key=lambda ask: ask.count)
-    return replace(first, container=may_carry[0], count=most.count, count_words=most.count_words)
+    return replace(
+        first, container=may_carry[0], count=most.count, count_words=most.count_words, count_field=most.count_field
+    )

@@ -7,6 +7,7 @@ import pytest
 from shared.core.amounts import WHOLE
 from tests.builders import PodBuilder, a_pod
 from tests.unit.asking import ask_of, demand_of, refusal_of, seeing, with_limits
+from tests.unit.model_servers import VLLM_IMAGE
 
 VRAM = "kamiwaza.ai/vram-gb"
 GPUS = "kamiwaza.ai/gpus"
@@ -115,6 +116,25 @@ def test_an_init_container_cannot_use_more_cards_than_the_pod_has() -> None:
     refused = refusal_of(a_pod().limited_to({NVIDIA: 1}).init("shard", **with_limits({NVIDIA: 2})))
     assert refused.problem == "is more cards than container main has, which init container shard uses"
     assert refused.fix == "ask for at most 1"
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({VRAM: "4", "kamiwaza.ai/gpus": "2"}, "resources.limits[kamiwaza.ai/gpus]"),
+        ({"nvidia.com/gpumem": "4096", NVIDIA: "2"}, f"resources.limits[{NVIDIA}]"),
+        ({NVIDIA: "2"}, f"resources.limits[{NVIDIA}]"),
+    ],
+)
+def test_the_number_that_is_too_large_is_shown_where_it_stands(asked: dict[str, str], field: str) -> None:
+    refused = refusal_of(a_pod().annotated(f"{VRAM}.main", "6").init("shard", **with_limits(asked)))
+    assert (refused.field, refused.value) == (f"containers[shard].{field}", "2")
+
+
+def test_arguments_of_an_init_container_that_ask_for_too_many_cards_are_named() -> None:
+    shard = {"image": VLLM_IMAGE, "args": ["-tp", "2"], **with_limits({VRAM: "4"})}
+    refused = refusal_of(a_pod().annotated(f"{VRAM}.main", "6").init("shard", **shard))
+    assert (refused.field, refused.value) == ("containers[shard].args", "2")
 
 
 def test_a_sidecar_keeps_its_own_share() -> None:
