@@ -128,6 +128,9 @@ def _advice_on_several_cards(refusal: NoFit) -> str:
     more = "free cards of one node" if refusal.can_wait else "add a node with more of them"
     fewer = f"ask for fewer cards ({named(refusal.words.count)})"
     less = f"for less on each ({named(refusal.words.amount)})"
+    if best is not None and best.out and best.fitting and best.fitting + best.out >= refusal.count:
+        back = "bring that card back" if best.out == 1 else "bring those cards back"
+        return f"{back}, {fewer}, or add a node with enough of them"
     if best is None or best.fitting:
         if best is not None and best.cards >= refusal.count and refusal.attempts and refusal.attempts[0].could_share:
             return f"do without {EXCLUSIVE_POLICY}, {fewer}, or {more}"

@@ -182,7 +182,8 @@ def _best_units(refusal: NoFit) -> str:
 def _room(node: NodeAttempt) -> str:
     if node.cards == 1:
         return "room on its only card"
-    return f"room on {node.fitting} of its {node.cards} cards"
+    out = f", and {node.out} {'is' if node.out == 1 else 'are'} unhealthy or cordoned" if node.out else ""
+    return f"room on {node.fitting} of its {node.cards} cards{out}"
 
 
 def _card(attempt: CardAttempt) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter, le, sub
+from operator import attrgetter, itemgetter, le, sub
 from typing import TypeAlias
 
 from shared.core.alike import Alike
@@ -114,8 +114,13 @@ def nearest_node(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) ->
 
     Where no card has room, it is one with enough cards that could have, if there is any, and the nearest of those.
     """
-    best = min(_fitting(groups, ask, demand, own), default=None)
-    return None if best is None else NodeAttempt(best[-1], -best[0], -best[-2])
+    best = min(_fitting(groups, ask, demand, own), key=itemgetter(0), default=None)
+    if best is None:
+        return None
+    (fitting, _, _, cards, name), state, seats = best
+    of = (state.inventory.cards[position] for position in seats.positions)
+    out = sum(not card.healthy and need <= _most(card, state, own) for card, need in zip(of, seats.needs, strict=True))
+    return NodeAttempt(name, -fitting, -cards, out)
 
 
 def is_divisible(groups: Iterable[Alike], ask: Ask, demand: Demand) -> bool:
@@ -137,9 +142,12 @@ def is_divisible(groups: Iterable[Alike], ask: Ask, demand: Demand) -> bool:
     return False
 
 
-def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Iterator[tuple[int, int, int, int, str]]:
+def _fitting(
+    groups: Iterable[Alike], ask: Ask, demand: Demand, own: int
+) -> Iterator[tuple[tuple[int, int, int, int, str], NodeState, _Seats]]:
     """For each vendor's cards on each node: how many have room; where none has, how many that are needed could have,
-    and the GB by which the nearest of them falls short; how many there are. Numbers of cards are negative.
+    and the GB by which the nearest of them falls short; how many there are; then the node and the cards. Numbers of
+    cards are negative.
     """
     for alike in groups:
         budgets = [card.budget_gb for card in alike.example.inventory.cards]
@@ -149,10 +157,10 @@ def _fitting(groups: Iterable[Alike], ask: Ask, demand: Demand, own: int) -> Ite
             for state in alike.states:
                 rooms = _rooms(state, seats, own)
                 if fitting := sum(map(le, seats.needs, rooms)):
-                    yield -fitting, 0, 0, cards, state.facts.name
+                    yield (-fitting, 0, 0, cards, state.facts.name), state, seats
                 else:
                     short = [need - room for need, room, can in zip(seats.needs, rooms, could, strict=True) if can]
-                    yield 0, -enough, min(short, default=0), cards, state.facts.name
+                    yield (0, -enough, min(short, default=0), cards, state.facts.name), state, seats
 
 
 def _by_vendor(alike: Alike, seats: _Seats) -> list[_Seats]:
@@ -183,16 +191,20 @@ def _bounds(alike: Alike, seats: _Seats, best_node: NodeAttempt | None) -> Itera
 
 
 def _near(state: NodeState, seats: _Seats, own: int, best_node: NodeAttempt | None) -> Iterator[_Near]:
-    memory, cards = state.memory, state.inventory.cards
-    empty = memory.emptied if memory is not None else None
+    cards = state.inventory.cards
     elsewhere = best_node is not None and state.name != best_node.node
     for position, need, room in zip(seats.positions, seats.needs, _rooms(state, seats, own), strict=True):
         card = cards[position]
-        most = card.budget_gb if empty is None else empty.room_gb(card, card.budget_gb, own)
+        most = _most(card, state, own)
         if best_node is None or need > room:
             missing = need - most if need > most else max(0, need - room)
             free = state.free_gb[position]
             yield elsewhere, not card.healthy, need > most, missing, state.name, card.index, need, free, card, state
+
+
+def _most(card: Card, state: NodeState, own: int) -> int:
+    """What of a card a pod could get if nothing else ran on its node."""
+    return card.budget_gb if state.memory is None else state.memory.emptied.room_gb(card, card.budget_gb, own)
 
 
 def _rooms(state: NodeState, seats: _Seats, own: int) -> Sequence[int]:

@@ -149,11 +149,14 @@ class UnitAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NodeAttempt:
-    """The node that came nearest to giving N cards: `fitting` of its `cards` have room."""
+    """The node that came nearest to giving N cards: `fitting` of its `cards` have room, and `out` of those that would
+    do are unhealthy or cordoned.
+    """
 
     node: str
     fitting: int
     cards: int
+    out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

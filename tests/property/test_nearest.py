@@ -55,6 +55,7 @@ def test_no_card_is_nearer_than_those_that_are_told(
 
     looked_at = []
     by_node: dict[str, list[tuple[int, int, int]]] = {}
+    out: dict[str, int] = {}
     for state in of:
         for one, free in zip(state.inventory.cards, state.free_gb, strict=True):
             need = max(gb, one.budget_gb) if policy is Policy.EXCLUSIVE else gb
@@ -63,10 +64,12 @@ def test_no_card_is_nearer_than_those_that_are_told(
                 room, most = state.memory.room_gb(one, free, own), state.memory.emptied.room_gb(one, most, own)
             missing = need - most if need > most else max(0, need - room)
             looked_at.append((not one.healthy, need > most, missing, state.name, one.index, room < need))
+            out[state.name] = out.get(state.name, 0) + (not one.healthy and need <= most)
             by_node.setdefault(state.name, []).append((need, room, one.budget_gb))
     best = min(((*_worth(of_node, count), name) for name, of_node in by_node.items()), default=None)
     best_node = nearest_node(groups, asked, wanted, own)
-    assert best_node == (None if best is None else NodeAttempt(best[-1], -best[0], len(by_node[best[-1]])))
+    name = "" if best is None else best[-1]
+    assert best_node == (None if best is None else NodeAttempt(name, -best[0], len(by_node[name]), out[name]))
 
     event("more cards than are told" if len(looked_at) > MOST_ATTEMPTS else "few cards")
     for beside in (None, best_node):

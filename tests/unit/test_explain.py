@@ -396,6 +396,26 @@ ONE_NODE = [
         id="several-cards-out-of-service",
     ),
     pytest.param(
+        [node("node-a", [card(0, 24), card(1, 24, healthy=False)])],
+        demand(ask(6, 2)),
+        ANY,
+        "insufficient_gpu_count: needs 6 GB on each of 2 cards; the best node, node-a, has room on 1 of its 2 cards, "
+        "and 1 is unhealthy or cordoned.\n"
+        "It is placed by itself as soon as a card that would do is in service again. To be placed sooner, bring that "
+        "card back, ask for fewer cards (kamiwaza.ai/gpus), or add a node with enough of them.",
+        id="one-of-several-out-of-service",
+    ),
+    pytest.param(
+        [node("node-a", [card(0, 24), card(1, 24, healthy=False), card(2, 24, healthy=False), card(3, 4)])],
+        demand(ask(6, 4)),
+        ANY,
+        "insufficient_gpu_count: needs 6 GB on each of 4 cards; the best node, node-a, has room on 1 of its 4 cards, "
+        "and 2 are unhealthy or cordoned.\n"
+        f"No node it may use has that many such cards, so waiting does not help. A{ASK_FEWER[1:]} add a node with more "
+        "of them.",
+        id="too-few-even-with-those-out-of-service",
+    ),
+    pytest.param(
         [node("node-a", cards(24, 24), exclusive=True, ledger={"r": entry({0: 24, 1: 24})})],
         demand(ask(6, 2)),
         ANY,
