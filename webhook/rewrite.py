@@ -17,7 +17,8 @@ from shared.core.found import Source
 from shared.core.placement import Placed
 from shared.core.pod_warnings import write_warnings
 from shared.core.snapshot import NodeState
-from shared.core.units import Units
+from shared.core.units import Units, vendor_of
+from webhook.cautions import image_caution
 from webhook.container_edits import (
     CONTAINER_LISTS,
     RESOURCE_LISTS,
@@ -71,6 +72,11 @@ def rewrite(
         advice = advise_server(containers[ask.container], shares[ask.container])
         tell_server(patch, containers[ask.container], advice, work.changed, work.warnings)
     write_units(patch, read, placed, state, work.changed, work.warnings)
+    vendors = {unit.container: vendor_of(unit.resource) for unit in placed.unit_shares}
+    for ask in demand.asks if placed.shares else ():
+        vendors |= dict.fromkeys((ask.container, *ask.init_containers), shares[ask.container][0].card.vendor)
+    told = (image_caution(containers[user], vendor) for user, vendor in vendors.items())
+    work.warnings += filter(None, told)
     _pin(work, state)
     if runtime_class and any(share.card.vendor is Vendor.NVIDIA for share in placed.shares):
         _set_runtime_class(work, runtime_class)

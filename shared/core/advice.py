@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from shared.api import names
 from shared.core.asked_words import EXCLUSIVE_POLICY, named
+from shared.core.filters import Exclusion
 from shared.core.refusal import NoFit, Reason, Victims
 from shared.core.unit_words import unit_advice, unit_outlook
 from shared.core.wording import NAME_LIMIT, counted, cut, join, one_line, sentence
 
 _MOST_NAMED_VICTIMS = 3
+_OF_RULES: Mapping[str, str] = {
+    Exclusion.POD_AFFINITY: "change its pod affinity",
+    Exclusion.POD_ANTI_AFFINITY: "change its pod anti-affinity",
+    Exclusion.TOPOLOGY_SPREAD: "change its topology spread",
+    Exclusion.EXISTING_ANTI_AFFINITY: "stop the pods whose anti-affinity keeps it away",
+}
 _ABOUT_THE_HARDWARE = frozenset({Reason.VENDOR_MISMATCH, Reason.ACCEL_VERSION_UNMET})
 
 
@@ -106,7 +115,9 @@ def _advice(refusal: NoFit) -> str:
     if not refusal.usable_nodes:
         return _advice_without_a_node(refusal)
     if is_shut(refusal):
-        return f"{'free' if waits else 'ask for less of'} what its nodes lack, or add a node"
+        lack = f"{'free' if waits else 'ask for less of'} what its nodes lack"
+        rules = [_OF_RULES[rule] for rule in refusal.ruled_out]
+        return f"{', '.join([lack, *rules] if refusal.lacking or not rules else rules)}, or add a node"
     if refusal.every_container_alone and not waits and refusal.attempts and refusal.attempts[0].could_share:
         return f"do without {EXCLUSIVE_POLICY}, move a container to a pod of its own, or add a larger node"
     if refusal.every_container_alone and not waits:

@@ -32,7 +32,9 @@ _KEYS: Mapping[Vendor, tuple[str, str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CardFilter:
-    """A card passes if it is of one of `types` and `uuids`, where these say anything, and of none of the `no_` ones."""
+    """A card passes if it is of one of `types` and `uuids`, where these say anything, and of none of the `no_` ones.
+    All are as written.
+    """
 
     types: tuple[str, ...] = ()
     no_types: tuple[str, ...] = ()
@@ -50,8 +52,8 @@ class CardFilter:
         return (
             (not self.types or _is_one_of(card.model, self.types))
             and not _is_one_of(card.model, self.no_types)
-            and (not self.uuids or uuid in self.uuids)
-            and uuid not in self.no_uuids
+            and (not self.uuids or uuid in _lower(self.uuids))
+            and uuid not in _lower(self.no_uuids)
         )
 
     def __str__(self) -> str:
@@ -71,8 +73,8 @@ def read_card_filters(annotations: Mapping[str, str]) -> dict[Vendor, CardFilter
         made = CardFilter(
             _items(annotations.get(types, "")),
             _items(annotations.get(no_types, "")),
-            tuple(item.lower() for item in _items(annotations.get(uuids, ""))),
-            tuple(item.lower() for item in _items(annotations.get(no_uuids, ""))),
+            _items(annotations.get(uuids, "")),
+            _items(annotations.get(no_uuids, "")),
         )
         if made != CardFilter():
             filters[vendor] = made
@@ -93,6 +95,12 @@ def filter_words(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, Ven
 
 def _items(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (item.strip() for item in text.split(","))))
+
+
+@lru_cache(maxsize=_MANY_MODELS)
+def _lower(uuids: Sequence[str]) -> frozenset[str]:
+    """UUIDs as they are compared: tools write them with capital letters or without."""
+    return frozenset(uuid.lower() for uuid in uuids)
 
 
 def _is_one_of(model: str, types: Sequence[str]) -> bool:

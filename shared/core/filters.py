@@ -42,12 +42,29 @@ class Exclusion(StrEnum):
     EXISTING_ANTI_AFFINITY = "existing_anti_affinity"
     TOPOLOGY_SPREAD = "topology_spread"
 
+    @property
+    def is_lack(self) -> bool:
+        """Whether the node has too little of something that pods use up, or what others use now."""
+        return self in _LACKS
+
     def words(self, nodes: int) -> str:
         """How many nodes it excludes, for a text: `2 cordoned`."""
         many = "s" if self is Exclusion.UNTOLERATED_TAINT and nodes > 1 else ""
         return f"{nodes} {_WORDS[self]}{many}"
 
 
+_LACKS = frozenset(
+    {
+        Exclusion.CLAIM_IN_USE,
+        Exclusion.TOO_MANY_PODS,
+        Exclusion.INSUFFICIENT_CPU,
+        Exclusion.INSUFFICIENT_MEMORY,
+        Exclusion.INSUFFICIENT_EPHEMERAL_STORAGE,
+        Exclusion.INSUFFICIENT_HUGEPAGES,
+        Exclusion.INSUFFICIENT_RESOURCE,
+        Exclusion.HOST_PORT,
+    }
+)
 _WORDS = {
     Exclusion.NOT_READY: "not ready",
     Exclusion.CORDONED: "cordoned",

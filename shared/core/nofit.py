@@ -38,6 +38,14 @@ from shared.core.units import Units
 _PASSING = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.VOLUME_TO_COME})
 """States of a node that end by themselves, so that waiting can help."""
 
+_RULES = (
+    Exclusion.POD_AFFINITY,
+    Exclusion.POD_ANTI_AFFINITY,
+    Exclusion.TOPOLOGY_SPREAD,
+    Exclusion.EXISTING_ANTI_AFFINITY,
+)
+_SHORT_OF = "short of "
+
 
 def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints, filters: Filters) -> NoFit:
     """The refusal of a demand for which `place` found no node.
@@ -107,6 +115,8 @@ def explain_no_fit(snapshot: Snapshot, demand: Demand, constraints: Constraints,
         misnamed=bool(groups) and out.counts[Exclusion.NODE_NAME] == len(with_cards),
         narrowed=bool(right_version) and not right_cards,
         holders=_holders(snapshot, short, constraints.namespace),
+        ruled_out=tuple(rule for rule in _RULES if out.counts[rule]),
+        lacking=any(what.is_lack if isinstance(what, Exclusion) else what.startswith(_SHORT_OF) for what in out.counts),
     )
 
 
@@ -205,9 +215,9 @@ def _opened(alike: Alike, demand: Demand, filters: Filters, out: ExclusionCount,
         reasons = filters.load_exclusions(state) if gives_units else closing_reasons(state, alike, filters)
         if Exclusion.INSUFFICIENT_RESOURCE in reasons:
             others = [reason for reason in reasons if reason is not Exclusion.INSUFFICIENT_RESOURCE]
-            reasons = [*others, *(f"short of {resource}" for resource in filters.other_shortages(state))]
+            reasons = [*others, *(f"{_SHORT_OF}{resource}" for resource in filters.other_shortages(state))]
         if beside:
-            short = (f"short of {resource}" for resource, count in beside if state.free_units(resource) < count)
+            short = (f"{_SHORT_OF}{resource}" for resource, count in beside if state.free_units(resource) < count)
             reasons = [*reasons, *short]
         if not out.count_one(state.name, reasons):
             states.append(state)

@@ -242,7 +242,8 @@ class NoFit:
     again by itself, and `creator` is that one where nobody can tell when it does. `update` says that what is in the way
     is an older pod of the same workload, `elsewhere` is a node that has room and that the pod keeps itself from,
     `victims` are pods of lower priority whose place it could have. `words` are those to change
-    for another ask.
+    for another ask. `ruled_out` are the rules about which pods may be together that keep it from nodes, by the names of
+    exclusions, and `lacking` says that nodes are short of something besides cards.
     """
 
     reason: Reason
@@ -275,6 +276,8 @@ class NoFit:
     elsewhere: Elsewhere | None = None
     victims: Victims | None = None
     words: Words = OUR_WORDS
+    ruled_out: tuple[str, ...] = ()
+    lacking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def with_remedies(
         owned=pod.owner is not None,
         creator=_creator(pod),
         update=_update(refusal, snapshot, pod, demand, constraints),
-        elsewhere=_elsewhere(snapshot, demand, constraints),
+        elsewhere=_elsewhere(snapshot, pod, demand, constraints),
         victims=None if preemption is None else preemption.told(pod.namespace),
     )
 
@@ -68,10 +68,14 @@ def _creator(pod: PodFacts) -> str:
     return "" if owner is None or owner.api_version in _WOKEN else f"{owner.kind} {owner.name}"
 
 
-def _elsewhere(snapshot: Snapshot, demand: Demand, constraints: Constraints) -> Elsewhere | None:
-    """A node with room that the pod itself keeps away from, and that is in service."""
-    tolerations = (*constraints.tolerations, *_of_admins_taints(snapshot))
-    free = replace(constraints, node_name=None, node_selector={}, node_affinity=None, tolerations=tolerations)
+def _elsewhere(snapshot: Snapshot, pod: PodFacts, demand: Demand, constraints: Constraints) -> Elsewhere | None:
+    """A node with room that the pod itself keeps away from, and that is in service.
+
+    A DaemonSet has a pod for each node: this one may go to no other.
+    """
+    free = replace(constraints, tolerations=(*constraints.tolerations, *_of_admins_taints(snapshot)))
+    if pod.owner is None or pod.owner.kind != "DaemonSet":
+        free = replace(free, node_name=None, node_selector={}, node_affinity=None)
     found = find_place(snapshot, demand, free)
     if found is None:
         return None

@@ -72,6 +72,13 @@ def test_amd_has_words_of_its_own() -> None:
     assert not admits("amd.com/nouse-gpu-uuid", "GPU-0", "any")
 
 
+def test_uuids_are_shown_as_they_were_written() -> None:
+    only = read_card_filters({USE_UUID: "GPU-1a, gpu-2B", NO_USE_UUID: "GPU-3C"})[Vendor.NVIDIA]
+    assert str(only) == "with UUID GPU-1a or gpu-2B and without UUID GPU-3C"
+    assert only.admits(card(0, 16, uuid="gpu-1A"))
+    assert not only.admits(card(0, 16, uuid="GPU-3c"))
+
+
 @pytest.mark.parametrize("value", ["", " ", ",", " , "])
 @pytest.mark.parametrize("key", [USE_TYPE, NO_USE_TYPE, USE_UUID, NO_USE_UUID])
 def test_an_empty_list_chooses_nothing(key: str, value: str) -> None:

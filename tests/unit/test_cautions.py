@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from shared.core.cards import Vendor
+from shared.core.containers import Container, read_containers
 from tests.builders import a_pod
-from webhook.cautions import cautions
+from webhook.cautions import cautions, image_caution
 
 
 @pytest.mark.parametrize("scheduler", ["hami-scheduler", "kai-scheduler"])
@@ -33,3 +35,38 @@ def test_privileged_containers_see_every_card() -> None:
 @pytest.mark.parametrize("context", [None, [], "x", {"privileged": False}, {"privileged": "true"}])
 def test_no_other_security_context_is_one(context: Any) -> None:
     assert list(cautions(a_pod().container("web", securityContext=context).raw())) == []
+
+
+def an_image(reference: str) -> Container:
+    (container,) = read_containers(a_pod().spec(containers=[{"name": "server", "image": reference}]).raw())
+    return container
+
+
+@pytest.mark.parametrize(
+    ("image", "gets", "says"),
+    [
+        ("rocm/vllm:rocm6.4.1_vllm_0.10.1", Vendor.NVIDIA, "rocm, which is for AMD cards, but it gets NVIDIA"),
+        ("docker.io/vllm/vllm-openai-rocm:v0.11", Vendor.NVIDIA, "rocm, which is for AMD cards, but it gets NVIDIA"),
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", Vendor.AMD, "cuda, which is for NVIDIA cards, but it gets AMD"),
+    ],
+)
+def test_an_image_for_other_cards_is_told(image: str, gets: Vendor, says: str) -> None:
+    warning = image_caution(an_image(image), gets)
+    assert warning is not None
+    assert warning.startswith(f"container server: its image says {says}")
+
+
+@pytest.mark.parametrize(
+    ("image", "gets"),
+    [
+        pytest.param("rocm/vllm:rocm6.4.1", Vendor.AMD, id="its-own"),
+        pytest.param("vllm/vllm-openai:v0.11", Vendor.AMD, id="says-nothing"),
+        pytest.param("example/barracuda:1", Vendor.AMD, id="a-part-of-a-word"),
+        pytest.param("example/both:rocm-and-cuda", Vendor.NVIDIA, id="both"),
+        pytest.param("rocm.example.com/server:1", Vendor.NVIDIA, id="the-registry"),
+        pytest.param("localhost/server@sha256:0", Vendor.NVIDIA, id="a-digest"),
+        pytest.param("", Vendor.NVIDIA, id="none"),
+    ],
+)
+def test_no_other_image_is_warned_of(image: str, gets: Vendor) -> None:
+    assert image_caution(an_image(image), gets) is None

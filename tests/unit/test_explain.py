@@ -16,7 +16,7 @@ from shared.core.ledger import Mark
 from shared.core.placement import place
 from shared.core.refusal import NoFit, Reason
 from shared.core.snapshot import NodeState
-from tests.builders import PodBuilder, a_node, a_pod, requirement
+from tests.builders import PodBuilder, a_node, a_pod, labels, requirement, term
 from tests.unit.core_builders import ask, card, cards, cluster, demand, entry, holder, node, pool
 from tests.unit.units import GPU, a10g, user
 
@@ -246,6 +246,17 @@ ONE_NODE = [
         "Excluded: node-a (short of cpu).\n"
         "Waiting does not help. Ask for less of what its nodes lack, or add a node.",
         id="more-cpu-than-there-is",
+    ),
+    pytest.param(
+        [node("node-a", cards(16))],
+        demand(ask(6)),
+        a_pod().near(term("kubernetes.io/hostname", labels(app="cache"))),
+        "insufficient_capacity: needs 6 GB on one card; the best card, gpu-0 of node-a, has 16 of 16 GB free, but its "
+        "node cannot take the pod; 1 node is excluded: away from the pods of its pod affinity.\n"
+        "Excluded: node-a (away from the pods of its pod affinity).\n"
+        "It is placed by itself as soon as a node with room can take it. To be placed sooner, "
+        "change its pod affinity, or add a node.",
+        id="away-from-the-pods-it-wants",
     ),
     pytest.param(
         [node("node-a", cards(16), a_node("node-a").cordoned())],
@@ -638,3 +649,53 @@ def test_the_text_at_thousands_of_nodes_is_short_and_the_same_whatever_their_ord
 def test_every_reason_of_a_refusal_has_a_text_of_its_own() -> None:
     reasons = {refusal(*case.values[:3]).reason for case in ONE_NODE}  # type: ignore[arg-type]
     assert reasons == set(Reason) - {Reason.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize(
+    ("pod", "other", "told"),
+    [
+        pytest.param(
+            a_pod().away_from(term("kubernetes.io/hostname", labels(app="web"))),
+            a_pod("w").labelled(app="web"),
+            "change its pod anti-affinity, or add a node.",
+            id="its-own-anti-affinity",
+        ),
+        pytest.param(
+            a_pod().labelled(app="llm"),
+            a_pod("w").away_from(term("kubernetes.io/hostname", labels(app="llm"))),
+            "stop the pods whose anti-affinity keeps it away, or add a node.",
+            id="that-of-others",
+        ),
+        pytest.param(
+            a_pod().away_from(term("kubernetes.io/hostname", labels(app="web"))).host_port(80),
+            a_pod("w").labelled(app="web").host_port(80),
+            "free what its nodes lack, change its pod anti-affinity, or add a node.",
+            id="both",
+        ),
+        pytest.param(
+            a_pod().host_port(80),
+            a_pod("w").host_port(80),
+            "free what its nodes lack, or add a node.",
+            id="what-is-taken",
+        ),
+    ],
+)
+def test_what_keeps_a_pod_from_a_node_with_room_is_what_to_change(
+    pod: PodBuilder, other: PodBuilder, told: str
+) -> None:
+    state = node("node-a", cards(16), a_node("node-a"), pods=[other.on("node-a").facts()])
+    verdict = place(cluster(state), demand(ask(6)), read_constraints(pod.raw()))
+    assert isinstance(verdict, NoFit), verdict
+    assert explain(verdict).endswith(f"To be placed sooner, {told}")
+
+
+def test_a_topology_spread_that_keeps_it_away_is_what_to_change() -> None:
+    pod = a_pod().labelled(app="llm").spread_over("zone", labels(app="llm"))
+    running = [a_pod("w").labelled(app="llm").on("a").facts()]
+    states = [
+        node("a", cards(16), a_node("a").labelled(zone="a"), pods=running),
+        node("b", (), a_node("b").labelled(zone="b")),
+    ]
+    verdict = place(cluster(*states), demand(ask(6)), read_constraints(pod.raw()))
+    assert isinstance(verdict, NoFit), verdict
+    assert "change its topology spread" in explain(verdict)

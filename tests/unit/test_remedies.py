@@ -224,6 +224,16 @@ class TestElsewhere:
         east = node("east", cards(24), a_node("east").labelled(zone="east").cordoned())
         assert refused(pod, west, east).elsewhere is None
 
+    def test_the_pod_of_a_daemon_set_is_told_of_its_own_node_only(self) -> None:
+        pod = of_daemon_set("probe-1", "r1").pinned_to("a10")
+        full = node("a10", cards(24), ledger={"r": entry({0: 20})})
+        assert refused(pod, full, self.room(a_node("h100"))).elsewhere is None
+        assert refused(of_deployment("llm-v1-1", "v1").pinned_to("a10"), full, self.room(a_node("h100"))).elsewhere
+        own = node("a10", cards(24), a_node("a10").tainted("batch"))
+        assert refused(pod, own, self.room(a_node("h100"))).elsewhere == Elsewhere(
+            "a10", "batch:NoSchedule", False, False
+        )
+
     def test_a_node_without_room_is_not_named(self) -> None:
         full = node("h100", cards(80), a_node("h100").tainted("batch"), ledger={"r": entry({0: 70})})
         assert refused(a_pod(), a10(holding(a_pod("chat"), 20)), full).elsewhere is None
