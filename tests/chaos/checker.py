@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hack.devcluster.api import Api, ApiError, Json
@@ -64,7 +64,7 @@ class Checker:
         return time.monotonic() - faults_ended, []
 
     def leaked_gb(self) -> int:
-        """GB that are reserved for nobody."""
+        """GB, and units of a vendor's resource, that are reserved for nobody."""
         lost = (Kind.LEAKED, Kind.KEPT)
         return sum(finding.gb for finding in findings(self.api, self.nodes()) if finding.kind in lost)
 
@@ -75,9 +75,9 @@ class Checker:
         faults = faults_of_controllers(schedule.injected, began)
         return [*told_twice(events), *told_too_often(events, began, faults)]
 
-    def _judge(self, gpu_node: Json) -> None:
+    def _judge(self, gpu_node: Json, allocatable: Mapping[str, str] | None) -> None:
         if gpu_node["metadata"]["name"] in self.nodes():
-            self.over_commit |= set(map(str, over_budget(gpu_node)))
+            self.over_commit |= set(map(str, over_budget(gpu_node, allocatable)))
 
     def _look(self) -> None:
         with contextlib.suppress(ApiError, OSError):  # the API server may be what is in trouble

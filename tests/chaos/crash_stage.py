@@ -30,7 +30,7 @@ from shared.obs.connections import Connections, _Connection
 from shared.settings import controller_settings, webhook_settings
 from tests.builders import PodBuilder, a_node
 from tests.chaos.crash_points import CrashAt, Side
-from tests.e2e.invariants import Finding, compare
+from tests.e2e.invariants import Finding, compare, over_budget
 from tests.fakes.api import Api, ApiRequest, json_patched, merged, place_of
 from tests.fakes.inprocess import InProcessSession, Network, in_process_client
 from tests.fakes.objects import Json, ObjectStore, Place
@@ -228,6 +228,11 @@ class _JudgedStore(ObjectStore):
             used += sum(requested_of(pod, slot) for pod in alone)
             if used > card["budgetGB"]:
                 yield f"{used} GB of the {card['budgetGB']} GB of card {slot} of {node} are promised: {entries}"
+        allocatable = {
+            each["metadata"]["name"]: each["status"].get("allocatable") or {}
+            for each in self.everything(place_of(paths.nodes()))
+        }
+        yield from map(str, over_budget(raw, allocatable.get(node)))
 
 
 class _Door(Api):

@@ -7,37 +7,52 @@ from __future__ import annotations
 
 import http
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hack.devcluster.api import Api, ApiError, Json
 from shared.api import names
 
 _GPU_NODES = f"/apis/{names.API_VERSION}/gpunodes"
+_NODES = "/api/v1/nodes"
 _ONE_WATCH_S = 2
 """The server ends each watch after this time, and the next goes on from where it was."""
+
+Judge: TypeAlias = Callable[[Json, Mapping[str, str] | None], None]
+"""Takes a GPUNode and what its node has allocatable, None of a node that was never seen."""
 
 
 @dataclass(slots=True)
 class EveryLedger:
-    """Tells `judge` of each GPUNode as it was after each write, from the first `follow` on."""
+    """Tells `judge` of each GPUNode as it was after each write, from the first `follow` on.
+
+    What a node offers is read after the writes: of one that is gone by then, what it offered last.
+    """
 
     api: Api
-    judge: Callable[[Json], None]
+    judge: Judge
     judged: int = 0
     _version: str = ""
+    _allocatable: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def follow(self) -> None:
         """Goes on for a moment. `ApiError` or OSError if the server cannot be asked: nothing is missed by it."""
         if not self._version:
             listed = self.api.get(_GPU_NODES)
+            self._look_at_nodes()
             self._take(listed["items"])
             self._version = listed["metadata"]["resourceVersion"]
         query = f"watch=true&resourceVersion={self._version}&timeoutSeconds={_ONE_WATCH_S}"
         reply = self.api.send("GET", f"{_GPU_NODES}?{query}")
         if reply.status != http.HTTPStatus.OK:
             self._failed(reply.status)
+        self._look_at_nodes()
         self._take(self._objects(reply.body))
+
+    def _look_at_nodes(self) -> None:
+        for node in self.api.get(_NODES)["items"]:
+            self._allocatable[node["metadata"]["name"]] = node["status"].get("allocatable") or {}
 
     def _objects(self, told: bytes) -> Iterator[Json]:
         """The objects of a watch's events. One that is deleted is told of once more, as it was."""
@@ -56,5 +71,5 @@ class EveryLedger:
 
     def _take(self, objects: Iterator[Json] | list[Json]) -> None:
         for each in objects:
-            self.judge(each)
+            self.judge(each, self._allocatable.get(each["metadata"]["name"]))
             self.judged += 1

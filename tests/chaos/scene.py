@@ -18,7 +18,7 @@ from shared.api import names
 from tests.chaos.operator import ChaosOperator
 from tests.chaos.rules import stream
 from tests.e2e.conftest import MakeNamespace, MakePool, Pool
-from tests.e2e.creates import Created, Stream, churn
+from tests.e2e.creates import Created, Outcome, Stream, churn
 from tests.e2e.kube import Namespace, deployment, find, until
 from tests.e2e.trouble import OwnStage, repeatedly, revive
 
@@ -28,6 +28,8 @@ _CARD_GB = 26
 _GROUPS = 3
 """Deployments that come, grow, shrink and go beside the pods that callers create."""
 _ROLLOUT_STEP_S = 0.7
+_WHOLE_GPUS = 2
+_WHOLE_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,12 @@ class Scene:
 
     @contextlib.contextmanager
     def load(self, *, callers: int = 4, pause_s: float = 0.15) -> Iterator[Stream]:
-        """While the context lasts, models come and go on a pool of its own: bare pods, and Deployments."""
+        """While the context lasts, models come and go on pools of their own: bare pods, Deployments, and whole GPUs."""
         here, namespace = self.pool(_CARD_GB, _CARD_GB, _CARD_GB, nodes=3), self.make_namespace()
         with (
             churn(namespace, here.name, self.seed, gb=6, callers=callers, pause_s=pause_s) as creates,
             self.rollouts(namespace, here),
+            self.whole_gpus(),
         ):
             yield creates
         self.count(creates.creates)
@@ -103,6 +106,21 @@ class Scene:
             yield
         self.figures["Deployments"] = ", ".join(f"{count} {what}" for what, count in sorted(rollouts.done.items()))
         assert rollouts.done, "no step of the Deployments was taken by the API server"
+
+    @contextlib.contextmanager
+    def whole_gpus(self) -> Iterator[None]:
+        """While the context lasts, pods with whole GPUs come and go on a node whose GPUs a vendor's plugin gives away:
+        more are tried than there are. What came of them is told as a figure.
+        """
+        labels = {f"{names.GFD_PREFIX}memory": "23028"}
+        here = self.pool(offers={names.NVIDIA_GPU: _WHOLE_GPUS}, labels=labels)
+        one, namespace = {names.NVIDIA_GPU: "1"}, self.make_namespace()
+        with churn(namespace, here.name, self.seed, limits=one, callers=2, pause_s=_WHOLE_PAUSE_S) as stream:
+            yield
+        self.count(stream.creates)
+        admitted = stream.outcomes()[Outcome.ADMITTED]
+        self.figures["whole GPUs"] = f"{admitted} of {len(stream.creates)} admitted"
+        assert admitted, "no pod with a whole GPU was admitted"
 
     def kill(self, process: Process, sig: signal.Signals = signal.SIGKILL) -> None:
         """Sends a signal, and writes it down."""

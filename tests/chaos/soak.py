@@ -96,8 +96,9 @@ def _soak(scene: Scene) -> None:
     victims = [*scene.operator.webhooks[1:], *scene.operator.controllers[1:]]
     spared = [each.name for each in (scene.operator.webhooks[0], scene.operator.controllers[0])]
     take_overs = 0
-    began = time.monotonic()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(scene.whole_gpus())
+        began = time.monotonic()
         for number in range(_CALLERS):
             caller = _caller(namespace, here, stream(scene.seed, f"caller {number}"), number, created, deleted)
             stack.enter_context(repeatedly(caller, 0.0))

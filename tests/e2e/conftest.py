@@ -20,7 +20,7 @@ import pytest
 
 from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.cluster import DevCluster
-from hack.devcluster.nodes import seed_nodes
+from hack.devcluster.nodes import node_manifest, seed_nodes, wait_nodes_ready
 from hack.devcluster.operator import Operator
 from hack.devcluster.spec import GpuSpec, NodeSpec
 from shared.api import names
@@ -56,7 +56,10 @@ class Pool:
 
 
 class MakePool(Protocol):
-    """Creates nodes with a card of each of `gbs`; they are gone after the test (or the module)."""
+    """Creates nodes with a card of each of `gbs`; they are gone after the test (or the module).
+
+    With `offers` a vendor's plugin gives units away there instead of an agent, as many of each resource.
+    """
 
     def __call__(
         self,
@@ -66,6 +69,7 @@ class MakePool(Protocol):
         cuda: str | None = "12.4",
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
+        offers: Mapping[str, int] | None = None,
         **capacity: Any,
     ) -> Pool: ...
 
@@ -179,6 +183,7 @@ def pools(stage: Stage) -> Iterator[MakePool]:
         cuda: str | None = "12.4",
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
+        offers: Mapping[str, int] | None = None,
         **capacity: Any,
     ) -> Pool:
         title = f"pool-{_RUN}-{next(_numbers)}"
@@ -196,8 +201,12 @@ def pools(stage: Stage) -> Iterator[MakePool]:
             for node in here
         ]
         made.extend(here)
-        seed_nodes(stage.api, specs)
-        _wait_known(stage, here)
+        if offers is None:
+            seed_nodes(stage.api, specs)
+            _wait_known(stage, here)
+        else:
+            seed_managed_nodes(stage.api, specs, offers)
+            _wait_offered(stage, title, offers)
         return Pool(title, tuple(here))
 
     try:
@@ -225,6 +234,22 @@ def namespaces(api: Api) -> Iterator[MakeNamespace]:
         for name in made:
             _delete(api, f"/api/v1/namespaces/{name}")
             _delete(api, f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
+
+
+def seed_managed_nodes(api: Api, nodes: Sequence[NodeSpec], offers: Mapping[str, int]) -> None:
+    """Creates nodes without an agent, whose plugin offers these units, and waits until they take pods."""
+    for node in nodes:
+        manifest = node_manifest(node)
+        capacity = {**manifest["status"]["capacity"], **{key: str(count) for key, count in offers.items()}}
+        api.create("/api/v1/nodes", {**manifest, "status": {"capacity": capacity, "allocatable": capacity}})
+    wait_nodes_ready(api, [node.name for node in nodes])
+
+
+def _wait_offered(stage: Stage, pool: str, offers: Mapping[str, int]) -> None:
+    """Waits until every webhook would give a unit away."""
+    tenant = Namespace(stage.api, NOWHERE) if stage.operator is not None else _probe_namespace(stage.api)
+    probe = pod("probe", limits={next(iter(offers)): "1"}, pool=pool)
+    until(f"the webhooks know {pool}", partial(_is_admitted, stage, probe, tenant))
 
 
 def _letters() -> Iterator[str]:

@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -123,13 +123,21 @@ def steady_creates(namespace: Namespace, pool: str, *, callers: int = 2, pause_s
 
 @contextlib.contextmanager
 def churn(
-    namespace: Namespace, pool: str, seed: int, *, gb: int, callers: int = 6, pause_s: float = 0.0
+    namespace: Namespace,
+    pool: str,
+    seed: int,
+    *,
+    gb: int | None = None,
+    limits: Mapping[str, str] | None = None,
+    callers: int = 6,
+    pause_s: float = 0.0,
 ) -> Iterator[Stream]:
-    """While the context lasts, callers create models of `gb` GB and delete some again, as the seed has it.
+    """While the context lasts, callers create models of `gb` GB or with `limits`, and delete some as the seed has it.
 
     Each waits `pause_s` between two creates, and a little longer after one that was not admitted.
     """
     stream, ended = Stream(), threading.Event()
+    asks = None if gb is None else {names.VRAM: str(gb)}
 
     def call(number: int) -> None:
         chance = Random(f"{seed}/{number}")
@@ -137,7 +145,7 @@ def churn(
         for count in itertools.count():
             if ended.wait(pause_s):
                 return
-            created = create(namespace, pod(f"model-{number}-{count}", {names.VRAM: str(gb)}, pool=pool))
+            created = create(namespace, pod(f"model-{number}-{count}", asks, pool=pool, limits=limits))
             stream.creates.append(created)
             if created.outcome is Outcome.ADMITTED:
                 mine.append(created.name)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from hack.devcluster.api import Api, Json
 from shared.api import names
@@ -21,18 +21,23 @@ from shared.api import names
 _PODS = "/api/v1/pods"
 _NODES = "/api/v1/nodes"
 _GPU_NODES = f"/apis/{names.API_VERSION}/gpunodes"
-_ENTRY = re.compile(
-    r"([a-z0-9-]+)/([0-9a-f]{8});([0-9]+);([0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*)(?:;[0-9]+)?(?:;(kept|preempting))?"
-)
+_HELD = r"(?:[0-9]+:[0-9]+|[a-z0-9.-]+/[A-Za-z0-9._-]+=[0-9]+)"
+_ENTRY = re.compile(rf"([a-z0-9-]+)/([0-9a-f]{{8}});([0-9]+);({_HELD}(?:,{_HELD})*)(?:;[0-9]+)?(?:;(kept|preempting))?")
+_UNITS = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"})
+_SLICES = "nvidia.com/mig-"
 _LONGEST_KEPT_S = 80.0
 """So old a kept seat may get: 30 s by one leader, as long again by the next, and what it takes to become that."""
+
+
+Place: TypeAlias = int | str
+"""What something is held of: a card, or all units of a vendor's resource on a node, which the kubelet gives out."""
 
 
 class Kind(StrEnum):
     """What can be wrong."""
 
     OVER_COMMIT = "over-commit"
-    """More is promised of a card than it has."""
+    """More is promised of a card than it has, or of a vendor's resource than its node offers."""
     MISSING = "missing reservation"
     """A live pod holds a share that is in no ledger."""
     LEAKED = "leaked reservation"
@@ -49,22 +54,31 @@ NEVER = frozenset({Kind.OVER_COMMIT, Kind.MISSING})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a card; `card` is None where it cannot be said of which; `gb` is how much it is."""
+    """One thing that is wrong with a card or with units; `card` is None where it cannot be said of which.
+
+    `gb` is how much it is; of units their number, as a unit too may not be lost.
+    """
 
     kind: Kind
     node: str
-    card: int | None
+    card: Place | None
     what: str
     gb: int = 0
 
     def __str__(self) -> str:
-        where = self.node if self.card is None else f"{self.node} gpu-{self.card}"
+        match self.card:
+            case None:
+                where = self.node
+            case int(card):
+                where = f"{self.node} gpu-{card}"
+            case resource:
+                where = f"{self.node} {resource}"
         return f"{self.kind} on {where}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """A pod that holds shares: GB by card."""
+    """A pod that holds shares: GB by card, and numbers of units by resource."""
 
     name: str
     node: str
@@ -72,7 +86,7 @@ class _Holder:
     """What its entry should say of it: namespace and the hash of its owner."""
     reservation: str
     age: tuple[str, str]
-    shares: Mapping[int, int]
+    shares: Mapping[Place, int]
     bound: bool
 
 
@@ -81,7 +95,7 @@ class _Entry:
     claim: str
     since: int
     """When it was written, or its seat kept, in unix seconds."""
-    shares: Mapping[int, int]
+    shares: Mapping[Place, int]
     mark: str = ""
 
 
@@ -110,24 +124,27 @@ def compare(
         preempting = _preempting(status)
         # An unbound pod that came after its ledger was read may be one that waits for victims.
         counted = [each for each in here if each.bound or (each in lasting and each.reservation not in preempting)]
-        found += _over_capacity(node, counted, raw["status"]["capacity"])
-        found += _over_budget(node, status, preempting)
+        found += _over_capacity(node, counted, raw["status"])
+        found += _over_budget(node, status, preempting, raw["status"].get("allocatable") or {})
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()), now)
     return found
 
 
-def over_budget(gpu_node: Json) -> list[Finding]:
-    """Where one version of a ledger promises more than the budgets beside it: what it may not at any moment."""
+def over_budget(gpu_node: Json, allocatable: Mapping[str, str] | None) -> list[Finding]:
+    """Where one version of a ledger promises more than the budgets beside it, or more units than its node offers: what
+    it may not at any moment. Where nothing is known of the node, units are not judged.
+    """
     status = gpu_node.get("status") or {}
-    found = _over_budget(gpu_node["metadata"]["name"], status, _preempting(status))
+    found = _over_budget(gpu_node["metadata"]["name"], status, _preempting(status), allocatable)
     return [each for each in found if each.kind is Kind.OVER_COMMIT]
 
 
 def booked_gb(status: Mapping[str, Any], pods: Iterable[Json], node: str) -> tuple[Counter[int], Counter[int]]:
     """GB by card of one node: what its ledger has reserved, and what the pods on it or pinned to it hold."""
     reserved = _total(entry.shares for entry in _entries(status).values() if entry is not None)
-    return reserved, _total(holder.shares for holder in _on(node, _holders(pods).values()))
+    held = _total(holder.shares for holder in _on(node, _holders(pods).values()))
+    return _in_gb(status, reserved), _in_gb(status, held)
 
 
 def is_placed(pod: Json) -> bool:
@@ -136,30 +153,64 @@ def is_placed(pod: Json) -> bool:
 
 
 def entries_of(status: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Namespace with owner, and GB, of each entry of a ledger that can be read."""
-    return [(entry.claim, sum(entry.shares.values())) for entry in _entries(status).values() if entry is not None]
+    """Namespace with owner, and GB (units aside), of each entry of a ledger that can be read."""
+    return [
+        (entry.claim, sum(gb for card, gb in entry.shares.items() if isinstance(card, int)))
+        for entry in _entries(status).values()
+        if entry is not None
+    ]
 
 
-def _over_capacity(node: str, holders: Iterable[_Holder], capacity: Mapping[str, str]) -> Iterator[Finding]:
-    """As the scheduler and the kubelet count."""
-    for card, gb in _total(holder.shares for holder in holders).items():
-        has = int(capacity.get(f"{names.CARD_RESOURCE_PREFIX}{card}", "0"))
-        if gb > has:
-            yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {gb} GB of {has}")
+def _over_capacity(node: str, holders: Iterable[_Holder], status: Mapping[str, Any]) -> Iterator[Finding]:
+    """As the scheduler and the kubelet count, with what a Node's `status` has."""
+    for card, amount in _total(holder.shares for holder in holders).items():
+        if isinstance(card, int):
+            has = int(status["capacity"].get(f"{names.CARD_RESOURCE_PREFIX}{card}", "0"))
+        else:
+            has = int((status.get("allocatable") or {}).get(card, "0"))
+        if amount > has:
+            yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {_amount(card, amount)} of {has}")
 
 
-def _over_budget(node: str, status: Mapping[str, Any], preempting: Collection[str]) -> Iterator[Finding]:
+def _over_budget(
+    node: str, status: Mapping[str, Any], preempting: Collection[str], allocatable: Mapping[str, str] | None
+) -> Iterator[Finding]:
     """Only entries of pods that wait for others to leave, or whose victims have just left, may stand above a budget."""
     budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
     entries = {each: entry for each, entry in _entries(status).items() if entry is not None}
     booked = _total(entry.shares for entry in entries.values())
-    for card, gb in _total(entry.shares for each, entry in entries.items() if each not in preempting).items():
-        if gb > budgets.get(card, 0):
-            yield Finding(Kind.OVER_COMMIT, node, card, f"{gb} GB are reserved of {budgets.get(card, 0)}")
-    said = (status.get("summary") or {}).get("reservedGB", 0)
-    if said != booked.total():
-        what = f"the summary says {said} GB, the entries add up to {booked.total()}"
+    for card, amount in _total(entry.shares for each, entry in entries.items() if each not in preempting).items():
+        if isinstance(card, int):
+            has = budgets.get(card, 0)
+        elif allocatable is None:
+            continue
+        else:
+            has = int(allocatable.get(card, "0"))
+        if amount > has:
+            yield Finding(Kind.OVER_COMMIT, node, card, f"{_amount(card, amount)} are reserved of {has}")
+    said, sum_gb = (status.get("summary") or {}).get("reservedGB", 0), _in_gb(status, booked).total()
+    described = {unit["resource"] for unit in status.get("units") or ()}
+    if said != sum_gb and all(isinstance(card, int) or card in described for card in booked):
+        what = f"the summary says {said} GB, the entries add up to {sum_gb}"
         yield Finding(Kind.DISAGREES, node, None, what)
+
+
+def _in_gb(status: Mapping[str, Any], booked: Mapping[Place, int]) -> Counter[int]:
+    """GB by card. Units are told of the first cards of their vendor, as each of these has them; a slice has no card."""
+    total = Counter({card: gb for card, gb in booked.items() if isinstance(card, int)})
+    for unit in status.get("units") or ():
+        left = 0 if unit.get("partition") else booked.get(unit["resource"], 0)
+        of_amd = unit["resource"].startswith("amd.com/")
+        for card in sorted(status.get("cards") or (), key=lambda card: int(card["index"])):
+            here = min(left, unit.get("perCard") or 1) if (card.get("vendor") == "amd") == of_amd else 0
+            whole = (unit.get("perCard") or 1) == 1
+            total[card["index"]] += here * (card["budgetGB"] if whole else unit.get("gb") or 0)
+            left -= here
+    return total
+
+
+def _amount(card: Place, amount: int) -> str:
+    return f"{amount} GB" if isinstance(card, int) else f"{amount} units"
 
 
 def _preempting(status: Mapping[str, Any]) -> set[str]:
@@ -181,8 +232,9 @@ def _unlike_pods(node: str, status: Mapping[str, Any], holders: Iterable[_Holder
                 what = f"{holder.name} holds {holder.shares} for {holder.claim}, its entry says {text}"
                 yield Finding(Kind.DISAGREES, node, None, what)
         else:
-            for card, gb in holder.shares.items():
-                yield Finding(Kind.MISSING, node, card, f"{holder.name} ({holder.reservation}) holds {gb} GB", gb)
+            for card, amount in holder.shares.items():
+                what = f"{holder.name} ({holder.reservation}) holds {_amount(card, amount)}"
+                yield Finding(Kind.MISSING, node, card, what, amount)
 
 
 def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder], now: float) -> Iterator[Finding]:
@@ -192,10 +244,10 @@ def _leaked(node: str, status: Mapping[str, Any], holders: Iterable[_Holder], no
             text = status["reservations"][reservation]
             yield Finding(Kind.LEAKED, node, None, f"{reservation} cannot be read: {text!r}")
         elif reservation not in known:
-            for card, gb in entry.shares.items():
+            for card, amount in entry.shares.items():
                 kind = Kind.KEPT if entry.mark == "kept" and now - entry.since <= _LONGEST_KEPT_S else Kind.LEAKED
-                what = f"no pod carries {reservation}, which holds {gb} GB for {entry.claim}"
-                yield Finding(kind, node, card, what, gb)
+                what = f"no pod carries {reservation}, which holds {_amount(card, amount)} for {entry.claim}"
+                yield Finding(kind, node, card, what, amount)
 
 
 def _holders(pods: Iterable[Json]) -> dict[str, _Holder]:
@@ -239,10 +291,10 @@ def _node(spec: Mapping[str, Any]) -> str:
     return str(only[0]) if len(only) == 1 else ""
 
 
-def _shares(spec: Mapping[str, Any]) -> dict[int, int]:
+def _shares(spec: Mapping[str, Any]) -> dict[Place, int]:
     """By card the larger of what runs for good (with sidecars) and what an init container takes before."""
-    lasting: Counter[int] = Counter()
-    peak: Counter[int] = Counter()
+    lasting: Counter[Place] = Counter()
+    peak: Counter[Place] = Counter()
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
             lasting += _asked(container)
@@ -253,10 +305,15 @@ def _shares(spec: Mapping[str, Any]) -> dict[int, int]:
     return dict(lasting | peak)
 
 
-def _asked(container: Mapping[str, Any]) -> Counter[int]:
+def _asked(container: Mapping[str, Any]) -> Counter[Place]:
     requests = (container.get("resources") or {}).get("requests") or {}
-    prefix = names.CARD_RESOURCE_PREFIX
-    return Counter({int(key.removeprefix(prefix)): int(gb) for key, gb in requests.items() if key.startswith(prefix)})
+    asked: Counter[Place] = Counter()
+    for key, amount in requests.items():
+        if key.startswith(names.CARD_RESOURCE_PREFIX):
+            asked[int(key.removeprefix(names.CARD_RESOURCE_PREFIX))] = int(amount)
+        elif key in _UNITS or key.startswith(_SLICES):
+            asked[key] = int(amount)
+    return +asked
 
 
 def _entries(status: Mapping[str, Any]) -> dict[str, _Entry | None]:
@@ -268,13 +325,19 @@ def _entry(text: str) -> _Entry | None:
     match = _ENTRY.fullmatch(text)
     if match is None:
         return None
-    pairs = (pair.split(":") for pair in match[4].split(","))
-    shares = {int(card): int(gb) for card, gb in pairs}
+    shares: dict[Place, int] = {}
+    for held in match[4].split(","):
+        resource, is_units, count = held.partition("=")
+        card, _, gb = held.partition(":")
+        place, amount = (resource, int(count)) if is_units else (int(card), int(gb))
+        if place in shares:
+            return None
+        shares[place] = amount
     return _Entry(f"{match[1]}/{match[2]}", int(match[3]), shares, match[5] or "")
 
 
-def _total(shares: Iterable[Mapping[int, int]]) -> Counter[int]:
-    total: Counter[int] = Counter()
+def _total(shares: Iterable[Mapping[Place, int]]) -> Counter[Place]:
+    total: Counter[Place] = Counter()
     for one in shares:
         total.update(one)
     return total

@@ -10,10 +10,9 @@ from typing import Protocol
 import pytest
 
 from hack.devcluster.api import ApiError, Json
-from hack.devcluster.nodes import node_manifest, wait_nodes_ready
 from hack.devcluster.spec import NodeSpec
 from shared.api import names
-from tests.e2e.conftest import MakeNamespace, Stage, admitted
+from tests.e2e.conftest import MakeNamespace, Stage, admitted, seed_managed_nodes
 from tests.e2e.creates import Outcome, create_at_once
 from tests.e2e.kube import Namespace, deployment, find, ledger, node_of, pod, until
 from tests.e2e.kube import gpu_node as gpu_node_of
@@ -38,12 +37,9 @@ def managed(stage: Stage) -> Iterator[MakeNode]:
     def make(offered: Mapping[str, int], labels: Mapping[str, str] | None = None, **gfd: str) -> str:
         name = f"managed-{secrets.token_hex(3)}"
         told = {f"{names.GFD_PREFIX}{key}": value for key, value in gfd.items()}
-        manifest = node_manifest(NodeSpec(name=name, labels={"pool": name, **told, **(labels or {})}))
-        capacity = {**manifest["status"]["capacity"], **{key: str(amount) for key, amount in offered.items()}}
-        manifest["status"] = {"capacity": capacity, "allocatable": capacity}
-        stage.api.create("/api/v1/nodes", manifest)
         made.append(name)
-        wait_nodes_ready(stage.api, [name])
+        node = NodeSpec(name=name, labels={"pool": name, **told, **(labels or {})})
+        seed_managed_nodes(stage.api, [node], offered)
         until(f"the controller publishes {name}", lambda: _units(stage, name))
         probe = pod("probe", limits={next(key for key, amount in offered.items() if amount): "1"}, pool=name)
         tenant = Namespace(stage.api, NOWHERE)

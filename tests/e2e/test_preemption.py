@@ -9,12 +9,11 @@ import pytest
 
 from hack.devcluster.api import Api, Json
 from hack.devcluster.cluster import DevCluster
-from hack.devcluster.nodes import node_manifest, wait_nodes_ready
 from hack.devcluster.operator import Operator
 from hack.devcluster.spec import NodeSpec
 from shared.api import names
 from shared.core.ledger import Mark
-from tests.e2e.conftest import MakePool, Pool, Stage, admitted, namespaces, pools
+from tests.e2e.conftest import MakePool, Pool, Stage, admitted, namespaces, pools, seed_managed_nodes
 from tests.e2e.invariants import findings
 from tests.e2e.kube import Namespace, booked, deployment, ledger, phase, pod, reservation, until, wait_balanced
 from tests.e2e.reviews import NOWHERE, webhook_ports
@@ -58,10 +57,8 @@ def here(make_pool: MakePool) -> Pool:
 def managed(preempting: Stage) -> Iterator[str]:
     """A node without an agent, whose plugin gives two whole cards away."""
     name = "e2e-managed"
-    manifest = node_manifest(NodeSpec(name=name, labels={"pool": name, f"{names.GFD_PREFIX}memory": "23028"}))
-    capacity = {**manifest["status"]["capacity"], names.NVIDIA_GPU: "2"}
-    preempting.api.create("/api/v1/nodes", {**manifest, "status": {"capacity": capacity, "allocatable": capacity}})
-    wait_nodes_ready(preempting.api, [name])
+    node = NodeSpec(name=name, labels={"pool": name, f"{names.GFD_PREFIX}memory": "23028"})
+    seed_managed_nodes(preempting.api, [node], {names.NVIDIA_GPU: 2})
     probe = pod("probe", limits=WHOLE, pool=name)
     until("the webhooks know it", lambda: admitted(preempting, probe, Namespace(preempting.api, NOWHERE)) == {True})
     yield name

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
 
 from hack.devcluster.api import Api, ApiError, Json, Reply
+from shared.api import names
 from tests.chaos.every_ledger import EveryLedger
 from tests.e2e.invariants import over_budget
+
+GPU = names.NVIDIA_GPU
 
 
 def a_ledger(version: int, *entries: str, budget: int = 16) -> Json:
@@ -35,7 +39,23 @@ def a_ledger(version: int, *entries: str, budget: int = 16) -> Json:
     ],
 )
 def test_a_version_of_a_ledger_that_promises_too_much_is_found(entries: list[str], found: list[str]) -> None:
-    assert [str(each) for each in over_budget(a_ledger(1, *entries))] == found
+    assert [str(each) for each in over_budget(a_ledger(1, *entries), {})] == found
+
+
+@pytest.mark.parametrize(
+    ("entries", "allocatable", "found"),
+    [
+        pytest.param(2, {GPU: "2"}, [], id="full"),
+        pytest.param(8, {GPU: "2"}, [f"over-commit on t4 {GPU}: 8 units are reserved of 2"], id="over"),
+        pytest.param(1, {}, [f"over-commit on t4 {GPU}: 1 units are reserved of 0"], id="not-offered"),
+        pytest.param(8, None, [], id="node-unknown"),
+    ],
+)
+def test_a_version_that_promises_more_units_than_there_are_is_found(
+    entries: int, allocatable: dict[str, str] | None, found: list[str]
+) -> None:
+    ledger = a_ledger(1, *[f"models/00000000;1;{GPU}=1"] * entries)
+    assert [str(each) for each in over_budget(ledger, allocatable)] == found
 
 
 class _Server:
@@ -44,8 +64,15 @@ class _Server:
     def __init__(self, *answers: Reply | OSError) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
+        self.nodes: list[Json] = []
+        self.nodes_fail = 0
 
-    def get(self, _path: str) -> Json:
+    def get(self, path: str) -> Json:
+        if path == "/api/v1/nodes":
+            if self.nodes_fail:
+                self.nodes_fail -= 1
+                raise ConnectionError
+            return {"items": self.nodes}
         self.asked.append("list")
         return {"metadata": {"resourceVersion": "5"}, "items": [a_ledger(3)]}
 
@@ -65,7 +92,7 @@ def _events(*events: tuple[str, Json]) -> Reply:
 def _followed(server: _Server) -> tuple[list[str], int]:
     """Which versions were judged until the server had no more to say, and how often it ended in an error."""
     versions: list[str] = []
-    every = EveryLedger(cast(Api, server), lambda raw: versions.append(raw["metadata"]["resourceVersion"]))
+    every = EveryLedger(cast(Api, server), lambda raw, _: versions.append(raw["metadata"]["resourceVersion"]))
     errors = 0
     while server.answers:
         try:
@@ -95,3 +122,26 @@ def test_where_the_server_has_forgotten_all_is_listed_again(gone: Reply) -> None
     server = _Server(gone, _events(("MODIFIED", a_ledger(6))))
     assert _followed(server) == (["3", "3", "6"], 1)
     assert server.asked == ["list", "5", "list", "5"]
+
+
+def test_each_version_is_judged_by_what_its_node_offers_or_offered_last() -> None:
+    server = _Server(_events(("MODIFIED", a_ledger(6))), _events(("DELETED", a_ledger(7))))
+    judged: list[tuple[str, Mapping[str, str] | None]] = []
+    every = EveryLedger(
+        cast(Api, server), lambda raw, offered: judged.append((raw["metadata"]["resourceVersion"], offered))
+    )
+    server.answers.insert(0, _events())
+    every.follow()
+    assert judged.pop() == ("3", None)
+    server.nodes = [{"metadata": {"name": "t4"}, "status": {"allocatable": {GPU: "2"}}}]
+    every.follow()
+    server.nodes = []
+    every.follow()
+    assert judged == [("6", {GPU: "2"}), ("7", {GPU: "2"})]
+
+
+def test_while_the_nodes_cannot_be_read_no_version_is_lost() -> None:
+    server = _Server(_events(("MODIFIED", a_ledger(6))))
+    server.nodes_fail = 1
+    assert _followed(server) == (["3", "6"], 1)
+    assert server.asked == ["list", "list", "5"]

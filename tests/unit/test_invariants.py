@@ -9,7 +9,7 @@ import pytest
 
 from hack.devcluster.api import Json
 from shared.api import names
-from tests.e2e.invariants import compare
+from tests.e2e.invariants import booked_gb, compare
 
 ONE, TWO = "aaaaaaaaaa", "bbbbbbbbbb"
 _CLAIM = f"models/{hashlib.sha256(b'uid-of-rs').hexdigest()[:8]}"
@@ -172,6 +172,122 @@ _CASES = {
         found=("disagreement on t4: the summary says 7 GB, the entries add up to 6",),
     ),
 }
+
+
+GPU = names.NVIDIA_GPU
+
+
+def a_unit_pod(reservation: str = ONE, resource: str = GPU, count: int = 1, *, name: str = "chat") -> Json:
+    """As `a_pod`, with units of a vendor's resource."""
+    asks = {"limits": {resource: str(count)}, "requests": {resource: str(count), "cpu": "500m"}}
+    return a_pod(reservation, name=name, containers=[{"name": "server", "resources": asks}], nodeName="t4")
+
+
+_UNIT_CASES = {
+    "two-pods-and-their-entries": Case(
+        pods=(a_unit_pod(ONE, name="a"), a_unit_pod(TWO, name="b")),
+        reservations={ONE: f"{_CLAIM};1;{GPU}=1", TWO: f"{_CLAIM};1;{GPU}=1"},
+        reserved=44,
+    ),
+    "entries-over-what-the-node-offers": Case(
+        pods=(a_unit_pod(count=2),),
+        reservations={ONE: f"{_CLAIM};1;{GPU}=2", TWO: f"{_CLAIM};60;{GPU}=1;kept"},
+        reserved=44,
+        found=(
+            f"over-commit on t4 {GPU}: 3 units are reserved of 2",
+            f"kept seat on t4 {GPU}: no pod carries {TWO}, which holds 1 units for {_CLAIM}",
+        ),
+    ),
+    "pods-over-what-the-node-offers": Case(
+        pods=(a_unit_pod(count=3),),
+        reservations={ONE: f"{_CLAIM};1;{GPU}=3;2048"},
+        reserved=44,
+        found=(
+            f"over-commit on t4 {GPU}: pods request 3 units of 2",
+            f"over-commit on t4 {GPU}: 3 units are reserved of 2",
+        ),
+    ),
+    "one-that-waits-for-another-to-leave": Case(
+        pods=(a_unit_pod(count=2),),
+        reservations={ONE: f"{_CLAIM};1;{GPU}=2", TWO: f"{_CLAIM};1;{GPU}=1;preempting"},
+        reserved=44,
+        found=(f"leaked reservation on t4 {GPU}: no pod carries {TWO}, which holds 1 units for {_CLAIM}",),
+    ),
+    "no-entry": Case(
+        pods=(a_unit_pod(),), found=(f"missing reservation on t4 {GPU}: models/chat ({ONE}) holds 1 units",)
+    ),
+    "no-pod": Case(
+        reservations={ONE: f"{_CLAIM};1;{GPU}=1"},
+        reserved=22,
+        found=(f"leaked reservation on t4 {GPU}: no pod carries {ONE}, which holds 1 units for {_CLAIM}",),
+    ),
+    "other-number": Case(
+        pods=(a_unit_pod(count=2),),
+        reservations={ONE: f"{_CLAIM};1;{GPU}=1"},
+        reserved=22,
+        found=(
+            f"disagreement on t4: models/chat holds {{'{GPU}': 2}} for {_CLAIM}, its entry says {_CLAIM};1;{GPU}=1",
+        ),
+    ),
+    "a-slice-that-the-node-offers": Case(
+        pods=(a_unit_pod(resource="nvidia.com/mig-1g.10gb"),),
+        reservations={ONE: f"{_CLAIM};1;nvidia.com/mig-1g.10gb=1"},
+    ),
+    "a-resource-that-it-does-not-offer": Case(
+        pods=(a_unit_pod(resource=names.AMD_GPU),),
+        reservations={ONE: f"{_CLAIM};1;{names.AMD_GPU}=1"},
+        found=(
+            f"over-commit on t4 {names.AMD_GPU}: pods request 1 units of 0",
+            f"over-commit on t4 {names.AMD_GPU}: 1 units are reserved of 0",
+        ),
+    ),
+    "another-sum": Case(
+        pods=(a_unit_pod(),),
+        reservations={ONE: f"{_CLAIM};1;{GPU}=1"},
+        reserved=1,
+        found=("disagreement on t4: the summary says 1 GB, the entries add up to 22",),
+    ),
+    "one-resource-twice-in-an-entry": Case(
+        reservations={ONE: f"{_CLAIM};1;{GPU}=1,{GPU}=1"},
+        found=(f"leaked reservation on t4: {ONE} cannot be read: '{_CLAIM};1;{GPU}=1,{GPU}=1'",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _UNIT_CASES.values(), ids=_UNIT_CASES.keys())
+def test_each_mistake_with_units_is_found_and_nothing_else(case: Case) -> None:
+    """Two whole cards of 22 GB, and a slice."""
+    status = {
+        "cards": [{"index": index, "budgetGB": 22, "vendor": "nvidia"} for index in (0, 1)],
+        "units": [
+            {"resource": GPU, "gb": 22, "perCard": 1, "partition": False},
+            {"resource": "nvidia.com/mig-1g.10gb", "gb": 9, "partition": True},
+        ],
+        "reservations": case.reservations,
+        "summary": {"reservedGB": case.reserved},
+    }
+    offered = {GPU: "2", "nvidia.com/mig-1g.10gb": "1"}
+    node = {"metadata": {"name": "t4"}, "status": {"capacity": {GPU: "8"}, "allocatable": offered}}
+    found = compare(case.pods, [{"metadata": {"name": "t4"}, "status": status}], case.pods, [node], now=100.0)
+    assert tuple(map(str, found)) == case.found
+
+
+@pytest.mark.parametrize(
+    ("per_card", "units", "by_card"),
+    [
+        pytest.param(1, 2, {0: 22, 1: 22}, id="whole"),
+        pytest.param(4, 3, {0: 15, 1: 0}, id="replicas-of-one-card"),
+        pytest.param(4, 5, {0: 20, 1: 5}, id="replicas-of-two"),
+    ],
+)
+def test_units_are_told_of_cards_in_gb(per_card: int, units: int, by_card: dict[int, int]) -> None:
+    status = {
+        "cards": [{"index": index, "budgetGB": 22, "vendor": "nvidia"} for index in (0, 1)],
+        "units": [{"resource": GPU, "gb": 5, "perCard": per_card}],
+        "reservations": {ONE: f"{_CLAIM};1;{GPU}={units}"},
+    }
+    reserved, held = booked_gb(status, [a_unit_pod(count=units)], "t4")
+    assert dict(reserved) == dict(held) == by_card
 
 
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES.keys())
