@@ -14,6 +14,7 @@ from aiohttp import web
 from shared.kube import paths
 from shared.kube.client import Json
 from shared.kube.elector import Elector, LeaderStuckError
+from shared.kube.errors import Unavailable
 from tests.fakes import faults
 from tests.fakes.apiserver import place_of
 from tests.fakes.objects import ObjectStore
@@ -333,3 +334,18 @@ async def test_a_contender_waits_for_as_long_as_the_lease_of_the_other_lasts(ser
     assert not await contender._claim()
     clock.now += 1.5
     assert await contender._claim()
+
+
+async def test_what_met_a_conflict_is_not_sent_once_more(served: Served) -> None:
+    """The Lease that it holds in memory is no longer the stored one, whatever came of reading that."""
+    leader = elector(served, "a")
+    assert await leader._claim()
+    served.server.objects.update(
+        place_of(LEASE), lambda old: {**old, "metadata": {**old["metadata"], "labels": {"touched": "yes"}}}
+    )
+    served.server.fail(faults.respond(503), method="GET")
+    with pytest.raises(Unavailable):
+        await leader._extend()
+    before = len(served.server.requests)
+    assert await leader._extend()
+    assert [each.split()[0] for each in served.server.requests[before:]] == ["GET", "PUT"]

@@ -876,3 +876,45 @@ async def test_what_may_be_shown_though_there_was_no_answer_is_told_once(control
     await eventually(lambda: told(control, "Placed") == once, within_s=30.0)
     await asyncio.sleep(0.3)
     assert told(control, "Placed") == once
+
+
+async def test_a_refusal_that_a_webhook_reports_between_look_and_write_is_not_erased(control: Control) -> None:
+    """The first is over, its pod has come. Meanwhile the workload was scaled up, and its second pod is refused."""
+    top, replica_set = a_deployment(control)
+    await control.refuse(top, replica_set)
+    await becomes(control, top, "Failed")
+    await eventually(lambda: len(told(control, "NoFit")) == 1)
+    await control.seen(top)
+
+    async def refuse_the_next(request: web.Request, proceed: faults.Proceed) -> web.StreamResponse:
+        for owner in (top, replica_set):
+            control.objects.update(
+                place_of(path_of(owner)), lambda raw: {**raw, "spec": {**raw["spec"], "replicas": 2}}
+            )
+        report = paths.status_of(paths.model_placements("models", placement_name(top)))
+        refusals = {"ReplicaSet.chat-5d4f": a_refusal(replica_set, count=2)}
+        control.objects.update(place_of(report), lambda raw: {**raw, "status": {**raw["status"], "refusals": refusals}})
+        return await proceed(request)
+
+    control.served.server.fail(refuse_the_next, method="PATCH", path="modelplacements")
+    control.see_pod("chat-1", replica_set)
+    await eventually(lambda: control.status(top).get("placed") == 1)
+    status = control.status(top)
+    assert (status["phase"], status["wanted"]) == ("Failed", 2)
+    assert status["refusals"]["ReplicaSet.chat-5d4f"]["count"] == 2
+
+
+async def test_at_rest_nothing_is_sent_to_be_written(tmp_path: Path) -> None:
+    """A write that changes nothing makes no new version, and is a request all the same."""
+    async with controlling(tmp_path) as control:
+        top, replica_set = a_deployment(control)
+        await control.refuse(top, replica_set)
+        placements = keeping(control)
+        await placements.reconcile(("models", top))
+        await control.seen(top)
+        before = len(control.served.server.requests)
+        for _ in range(3):
+            await placements.reconcile(("models", top))
+        sent = control.served.server.requests[before:]
+        assert sum("deployments/chat" in each for each in sent) >= 3
+        assert [each for each in sent if not each.startswith("GET")] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from controller.control_recorder import ControlRecorder
-from controller.events import Events
-from controller.stuck import Stuck
+from controller.events import Events, EventType
+from controller.stuck import Stuck, _Wait
 from shared.api import names
 from shared.core.ledger import Mark
 from shared.core.nodes import node_facts
@@ -44,20 +45,29 @@ class Scene:
 
     control: Control
 
-    def watch(self, *, after_s: float = 0.02, replace: bool = True) -> ControlRecorder:
-        control, recorder = self.control, ControlRecorder()
-        events = Events(control.served.client, lambda: NOW)
-        stuck = Stuck(
+    def watch(self, *, after_s: float = 0.02, replace: bool = True, events: Events | None = None) -> ControlRecorder:
+        recorder = ControlRecorder()
+        self.control.start(self.stuck(after_s=after_s, replace=replace, events=events, recorder=recorder).run())
+        return recorder
+
+    def stuck(
+        self,
+        *,
+        after_s: float,
+        replace: bool = True,
+        events: Events | None = None,
+        recorder: ControlRecorder | None = None,
+    ) -> Stuck:
+        control = self.control
+        return Stuck(
             control.served.client,
             control.cluster,
             control.owners,
-            events,
+            events or Events(control.served.client, lambda: NOW),
             after_s=after_s,
             replace=replace,
             recorder=recorder,
         )
-        control.start(stuck.run())
-        return recorder
 
     def owner(self, kind: str = "ReplicaSet", above: OwnerRef | None = None, **spec: Any) -> OwnerRef:
         api = "batch/v1" if kind == "Job" else "apps/v1"
@@ -416,18 +426,66 @@ async def test_a_replacement_that_is_stuck_again_has_to_wait(scene: Scene, forwa
 
 
 async def test_what_changes_on_a_pod_that_waits_does_not_make_its_wait_begin_anew(scene: Scene) -> None:
-    control = scene.control
-    stuck = Stuck(
-        control.served.client,
-        control.cluster,
-        control.owners,
-        Events(control.served.client, lambda: NOW),
-        after_s=1000.0,
-        replace=True,
-    )
+    stuck = scene.stuck(after_s=1000.0)
     key = scene.pod("chat-0", scene.owner())
     stuck._pod_changed(key)
     began = stuck._waits[key].since
     await asyncio.sleep(0.01)
     stuck._pod_changed(key)
     assert stuck._waits[key].since == began
+
+
+async def test_a_workload_that_had_too_many_events_is_told_later_though_its_pod_was_told(scene: Scene) -> None:
+    owner = scene.owner()
+    now = [NOW]
+    events = Events(scene.control.served.client, lambda: now[0])
+    while await events.emit("models", owner, EventType.WARNING, "Stuck", "pod other; something else"):
+        pass
+    scene.pod("chat-0", owner)
+    scene.watch(replace=False, events=events)
+    outcome = "there is room on node a10 if it is created anew"
+    await eventually(lambda: "Pod" in {kind for kind, said, _ in scene.told() if said == outcome})
+    await looked(scene)
+    now[0] += timedelta(seconds=10)
+    await eventually(lambda: ("ReplicaSet", outcome, 1) in scene.told(), within_s=30.0)
+
+
+@pytest.mark.parametrize("how", ["another-takes-it", "its-entry-is-as-any-other"])
+async def test_how_long_its_place_is_free_counts_anew_when_it_was_not_in_between(
+    scene: Scene, over_others: str, how: str
+) -> None:
+    cluster = scene.control.cluster
+    victim, marked = cluster.pod(over_others), cluster.gpu_node("t4")
+    assert victim is not None
+    assert marked is not None
+    pod = cluster.pod(scene.pod("chat-0", scene.owner(), said=FULL))
+    assert pod is not None
+    stuck, wait = scene.stuck(after_s=600.0), _Wait(0.0)
+    cluster.pod_deleted(over_others)
+    assert stuck._left_s(pod, wait, 10.0) == 20.0
+    assert stuck._left_s(pod, wait, 25.0) == 5.0
+    if how == "another-takes-it":
+        cluster.pod_upserted(victim)
+    else:
+        plain = {key: replace(each, mark=Mark.NONE) for key, each in marked.ledger.items()}
+        cluster.gpu_node_upserted(replace(marked, resource_version="3", ledger=plain))
+    stuck._left_s(pod, wait, 26.0)
+    assert wait.free_since is None
+    cluster.pod_deleted(over_others)
+    cluster.gpu_node_upserted(replace(marked, resource_version="4"))
+    assert stuck._left_s(pod, wait, 30.0) == 20.0
+
+
+async def test_one_whose_turn_has_not_come_is_looked_at_again_when_it_has(
+    scene: Scene, forward: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not half a minute later, as one of which nothing is to be done: here that would be an hour."""
+    monkeypatch.setattr("controller.stuck._LOOK_AGAIN_S", 3600.0)
+    owner = scene.owner(replicas=2)
+    for number in range(2):
+        scene.pod(f"chat-{number}", owner)
+    scene.watch(after_s=7200.0)
+    await asyncio.sleep(0)
+    forward(7200.0)
+    await eventually(lambda: scene.has("chat-0") != scene.has("chat-1"))
+    await eventually(lambda: not (scene.has("chat-0") or scene.has("chat-1")), within_s=30.0)

@@ -441,6 +441,22 @@ async def test_a_place_of_which_one_makes_nothing_is_for_the_next_though_nothing
     await eventually(lambda: woken(control, first, other) == ["first", "other"], within_s=30.0)
 
 
+@pytest.mark.parametrize(
+    "pauses_s", [(0.01, 0.05), (60.0, 0.01), (0.05, 60.0)], ids=["a-longer-one-later", "a-shorter-one", "a-longer-one"]
+)
+async def test_a_walk_is_due_when_the_earliest_pause_ends_also_after_one_that_has(
+    control: Control, pauses_s: tuple[float, float]
+) -> None:
+    first_s, second_s = pauses_s
+    waking = waker(control)
+    waking._walk_again_in(first_s)
+    if first_s < second_s < 1.0:
+        await eventually(waking._due.is_set)
+        waking._due.clear()
+    waking._walk_again_in(second_s)
+    await eventually(waking._due.is_set, within_s=30.0)
+
+
 async def test_a_walk_that_has_read_as_many_owners_as_it_may_goes_on_in_the_next(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
