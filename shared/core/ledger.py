@@ -139,10 +139,16 @@ def _decode(text: str) -> Entry:
 
 
 def decode_all(reservations: Mapping[str, str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
-    """The entries of a `GPUNode.status.reservations`, and the ids of those that cannot be read."""
+    """The entries of a `GPUNode.status.reservations`, and the keys of those that cannot be read.
+
+    A text under a key that is no id stands for no pod: none is ever looked for by it.
+    """
     entries: dict[str, Entry] = {}
     broken: list[str] = []
     for reservation, text in reservations.items():
+        if not is_id(reservation):
+            broken.append(reservation)
+            continue
         try:
             entries[reservation] = decode(text)
         except LedgerError:

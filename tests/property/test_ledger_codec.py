@@ -5,7 +5,20 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.ledger import Entry, LedgerError, Mark, Shares, decode, decode_all, merge_shares, owner_hash, summarise
+from shared.core.ledger import (
+    ID_ALPHABET,
+    ID_LENGTH,
+    Entry,
+    LedgerError,
+    Mark,
+    Shares,
+    decode,
+    decode_all,
+    is_id,
+    merge_shares,
+    owner_hash,
+    summarise,
+)
 from shared.core.units import Units
 from tests.unit.core_builders import card
 
@@ -53,11 +66,14 @@ def test_any_text_is_an_entry_or_a_ledger_error(text: str) -> None:
     assert decode(entry.encode()) == entry
 
 
-@given(st.dictionaries(st.text(max_size=10), entries.map(Entry.encode) | st.text(max_size=30), max_size=6))
+ids = st.text(ID_ALPHABET, min_size=ID_LENGTH, max_size=ID_LENGTH)
+
+
+@given(st.dictionaries(ids | st.text(max_size=10), entries.map(Entry.encode) | st.text(max_size=30), max_size=6))
 def test_every_reservation_is_either_read_or_named_as_broken(reservations: dict[str, str]) -> None:
     read, broken = decode_all(reservations)
     assert sorted([*read, *broken]) == sorted(reservations)
-    assert all(decode(reservations[key]) == entry for key, entry in read.items())
+    assert all(is_id(key) and decode(reservations[key]) == entry for key, entry in read.items())
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), gbs), max_size=12))

@@ -85,9 +85,14 @@ def test_a_card_that_is_named_twice_makes_an_entry_unreadable() -> None:
 
 
 def test_unreadable_entries_are_set_apart_and_do_not_hide_the_others() -> None:
-    entries, broken = decode_all({"b": "?", "good": TEXT, "a": ""})
-    assert entries == {"good": ENTRY}
-    assert broken == ("a", "b")
+    entries, broken = decode_all({ID_ALPHABET[1:11]: "?", ID_ALPHABET[2:12]: TEXT, ID_ALPHABET[:10]: ""})
+    assert entries == {ID_ALPHABET[2:12]: ENTRY}
+    assert broken == (ID_ALPHABET[:10], ID_ALPHABET[1:11])
+
+
+@pytest.mark.parametrize("key", ["", "good", "a" * 70, "ABCDEFGHIJ", "abcdefghij\n", "Ünïcode key", "a,b in (c)"])
+def test_a_text_under_a_key_that_is_no_id_is_no_entry(key: str) -> None:
+    assert decode_all({key: TEXT}) == ({}, (key,))
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,17 @@ async def test_of_a_gpu_node_that_is_gone_nothing_is_remembered(process: Webhook
     assert watching._seen == {}
 
 
+@pytest.mark.parametrize("key", ["a" * 70, "Ünïcode key", "a,b in (c)", "by-hand"])
+async def test_what_stands_under_no_id_is_dropped_at_once(process: Webhook, served: Served, key: str) -> None:
+    await process.ledger.reserve("t4", ID, entry({0: 6}))
+    both = {ID: entry({0: 6}).encode(), key: entry({0: 4}).encode()}
+    await served.client.merge_patch(paths.status_of(paths.gpu_nodes("t4")), {"status": {"reservations": both}})
+    await process.ledger.refresh("t4")
+    await keeper(served, process).reconcile("t4")
+    assert ledger(served) == {ID}
+    assert process.free_gb("t4") == (10,)
+
+
 async def test_running_it_follows_pods_as_they_come_and_go(process: Webhook, served: Served) -> None:
     broken = {"reservations": {"zzzzzzzzzz": "not an entry"}}
     served.server.objects.update(
