@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from controller.placement_history import has_finished_since
+from controller.placement_history import has_been, has_finished_since
 from controller.placement_status import card_phrase
 from shared.api import names
 from shared.core.oom import Memory, Shortage
@@ -33,13 +33,21 @@ def memory_trouble(
 
     `old` is the status so far, `pods` and `fates` are the workload's.
     """
-    told = old.get("outOfMemory")
+    told = _told(old, now)
     seen = [trouble for fate in fates for trouble in _troubles(fate)]
     known: list[dict[str, Any]] = [told, *seen] if told else seen
     newest = max(known, key=lambda trouble: (trouble["at"], trouble["uid"]), default=None)
     if newest is None or _is_over(newest, pods, fates, history, in_seconds(now - _CALM)):
         return None
     return newest
+
+
+def _told(old: Mapping[str, Any], now: datetime) -> dict[str, Any] | None:
+    """What the status tells, unless it cannot be: it may have been edited."""
+    told: dict[str, Any] | None = old.get("outOfMemory")
+    if not told or told["code"] not in CODES.values() or not has_been(told["at"], now):
+        return None
+    return told
 
 
 def _is_over(

@@ -6,12 +6,17 @@ Worked out from what the status showed, so that nothing is told twice and nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from shared.core.ledger import Shares
 from shared.core.pod_fate import Ending, PodFate
+from shared.core.times import in_seconds
 
 MOST_REMEMBERED: Final = 10
+
+_CLOCKS_DIFFER: Final = timedelta(hours=1)
+"""By how much the clocks of a cluster may differ at most: what is later than that has not been."""
 
 PastPlacement: TypeAlias = dict[str, Any]
 
@@ -21,18 +26,23 @@ def placement_history(
     over: Iterable[PodFate],
     exists: Callable[[str], bool],
     fate_of: Callable[[str], PodFate | None],
-    now: str,
+    now: datetime,
 ) -> list[PastPlacement]:
     """The newest placements that ended, newest first.
 
     `old` is the status so far, `over` are the workload's pods that ended and still exist. `exists` tells of a uid
-    whether that pod still takes what it was given.
+    whether that pod still takes what it was given. Whoever may write the status may have written what cannot be: that
+    is passed over.
     """
-    entries = {entry["uid"]: dict(entry) for entry in old.get("history") or () if not exists(entry["uid"])}
+    entries = {
+        entry["uid"]: dict(entry)
+        for entry in old.get("history") or ()
+        if not exists(entry["uid"]) and has_been(entry["since"], now) and has_been(entry["until"], now)
+    }
     for shown in old.get("placements") or ():
-        uid = shown.get("uid")
-        if uid and uid not in entries and not exists(uid):
-            entries[uid] = _vanished(shown, fate_of(uid), now)
+        uid, since = shown.get("uid"), shown.get("since")
+        if uid and uid not in entries and not exists(uid) and since and has_been(since, now):
+            entries[uid] = _vanished(shown, fate_of(uid), in_seconds(now))
     for fate in over:
         entry = _ended(fate)
         if entries.get(fate.key, entry)["ended"] == Ending.OOM:
@@ -40,6 +50,11 @@ def placement_history(
         entries[fate.key] = entry
     newest = sorted(entries.values(), key=lambda entry: (entry["until"], entry["pod"], entry["uid"]), reverse=True)
     return newest[:MOST_REMEMBERED]
+
+
+def has_been(time: str, now: datetime) -> bool:
+    """Whether a time that a status tells is one that somebody can have seen."""
+    return time <= in_seconds(now + _CLOCKS_DIFFER)
 
 
 def shown_cards(shares: Shares) -> list[dict[str, int]]:

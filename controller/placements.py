@@ -236,7 +236,7 @@ class Placements:
         wanted = _wanted(owner, pods, len(standing))
         time = in_seconds(now)
         over = (fate for fate in fates if fate.is_over)
-        history = placement_history(old, over, self._exists, self._fates.last_of, time)
+        history = placement_history(old, over, self._exists, self._fates.last_of, now)
         trouble = memory_trouble(old, pods, fates, history, now)
         down = {fate.key for fate in fates if fate.is_down}
         preempting = {pod.key for pod in pods if self._waits(pod)}

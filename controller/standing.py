@@ -51,4 +51,5 @@ async def still_refused(
     # Such an owner may have pods and lack others, so only one that was created since the refusal says that it is over.
     # If that was another than the one refused, the next try of that one is refused and reported anew.
     last = str(refusal.get("last") or "")
-    return in_seconds(now - _UNREPEATED) < last and not any(pod.created > last for pod in own)
+    is_recent = in_seconds(now - _UNREPEATED) < last <= in_seconds(now + _UNREPEATED)
+    return is_recent and not any(pod.created > last for pod in own)

@@ -38,6 +38,8 @@ log = get_logger(__name__)
 _QUIET_S: Final = 10.0
 _MOST_PENDING: Final = 2000
 _WORKERS: Final = 4
+_MOST_COUNTED: Final = 2**31 - 1
+"""More would be no integer to the API server one day, and then no refusal could be reported."""
 _MOST_UNREADABLE: Final = 100
 _UNREADABLE_S: Final = 600.0
 """How long a workload of a kind that cannot be read counts: the controller ends its refusal after the same time."""
@@ -176,6 +178,6 @@ def _entry(report: _Report, old: Mapping[str, Any]) -> dict[str, Any]:
         "tolerations": report.tolerations,
         "since": old["since"] if repeated else at,
         "last": at,
-        "count": old.get("count", 1) + 1 if repeated else 1,
+        "count": min(old.get("count", 1) + 1, _MOST_COUNTED) if repeated else 1,
         "waitable": isinstance(refusal, NoFit) and refusal.can_wait,
     }

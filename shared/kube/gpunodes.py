@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from shared.core.accel import Version, parse_version
 from shared.core.cards import MIB_PER_GB, Card, CardClass, Inventory, Vendor
@@ -20,6 +20,8 @@ FROM_LABELS = "labels"
 
 VENDOR_PLUGIN_PRESENT = "VendorPluginPresent"
 """The condition of a node with an agent on which a vendor's device plugin serves whole cards as well."""
+_MOST_GB: Final = 2**20
+"""More than any card has, and little enough that the sums over all cards are integers to the API server."""
 PUBLISHED = ("source", "cards", "models", "accelVersions", "units")
 
 
@@ -143,12 +145,12 @@ def _kind(raw: Mapping[str, Any], cards: Sequence[Card]) -> UnitKind:
     budgets = [card.budget_gb // per_card for card in cards if card.vendor is vendor_of(resource) and card.memory_mib]
     if budgets and not is_partition(resource) and not partition:
         gb = min(budgets) if gb is None else min(gb, *budgets)
-    return UnitKind(resource, gb, per_card, partition)
+    return UnitKind(resource, gb if gb is None else min(gb, _MOST_GB), per_card, partition)
 
 
 def _size_gb(raw: Mapping[str, Any], wish: Mapping[str, Any]) -> int:
     """What the driver told of a card, or else what the admin declares."""
-    told = int(raw["budgetGB"])
+    told = min(int(raw["budgetGB"]), _MOST_GB)
     if told or raw.get("memoryMiB") or raw.get("class") == CardClass.UNIFIED:
         return told
     return int(wish.get("vramGB") or 0)

@@ -136,3 +136,11 @@ def test_or_until_a_later_pod_has_run_for_a_while(successor: PodFacts, stands: b
 def test_or_until_a_later_pod_has_finished() -> None:
     history = [{"pod": "chat-2", "since": LATELY, "ended": "Finished"}]
     assert memory_trouble({"outOfMemory": told(a_crash())}, [], [], history, NOW) is None
+
+
+@pytest.mark.parametrize("edited", [{"code": "NoFitError"}, {"at": "9999-12-31T23:59:59Z"}])
+def test_what_cannot_have_been_is_not_told_on(edited: dict[str, str]) -> None:
+    true = told(a_crash())
+    assert trouble(old=true) == true
+    assert trouble(old={**true, **edited}) is None
+    assert trouble(a_crash(), old={**true, **edited}) == true

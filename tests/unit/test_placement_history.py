@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def history(
 ) -> list[dict[str, Any]]:
     fates = {fate.key: fate for fate in (*over, *gone)}
     old = {"placements": list(placements), "history": list(before)}
-    return placement_history(old, over, lambda key: key in living, fates.get, NOW)
+    return placement_history(old, over, lambda key: key in living, fates.get, datetime(2026, 11, 30, 10, tzinfo=UTC))
 
 
 def test_a_pod_that_was_shown_and_is_gone_ended() -> None:
@@ -87,9 +88,23 @@ def test_the_newest_are_kept_newest_first_however_many_exist() -> None:
     assert history(over=over, before=first) == first
 
 
-def test_a_placement_that_an_older_version_showed_without_a_uid_is_passed_over() -> None:
-    without = {key: value for key, value in shown().items() if key not in {"uid", "since"}}
-    assert history([without]) == []
+@pytest.mark.parametrize("missing", [{"uid", "since"}, {"uid"}, {"since"}])
+def test_a_placement_of_which_too_little_is_shown_is_passed_over(missing: set[str]) -> None:
+    """An older version showed neither, and the schema still lets an edited status leave either out."""
+    without = {key: value for key, value in shown().items() if key not in missing}
+    assert history([without, shown("chat-2")]) == [entry("chat-2")]
+
+
+@pytest.mark.parametrize(
+    ("until", "is_told"),
+    [
+        pytest.param("2026-11-30T10:30:00Z", True, id="by-a-node-whose-clock-is-ahead"),
+        pytest.param("9999-12-31T23:59:59Z", False, id="by-hand"),
+    ],
+)
+def test_what_has_not_been_yet_does_not_stand_before_all_that_comes(until: str, is_told: bool) -> None:
+    assert history(before=[entry(until=until)]) == ([entry(until=until)] if is_told else [])
+    assert history([shown(since=until)]) == ([{**entry(), "since": until}] if is_told else [])
 
 
 @pytest.mark.parametrize(

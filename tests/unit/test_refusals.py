@@ -13,6 +13,7 @@ from shared.core.invalid import InvalidRequest
 from shared.core.owners import OwnerRef
 from shared.core.refusal import Invalid, NoFit, Reason
 from shared.kube import paths
+from shared.kube.model_placements import patch_status
 from shared.kube.owners import Owners
 from tests.builders import PodBuilder, a_pod
 from tests.fakes import faults
@@ -21,7 +22,7 @@ from tests.fakes.objects import RefusalError
 from tests.fakes.selectors import Selector
 from tests.fakes.serving import Served, eventually, serving
 from tests.unit.admission import request
-from tests.unit.controlling import an_owner
+from tests.unit.controlling import a_refusal, an_owner
 from webhook import refusals as refusals_module
 from webhook.refusals import RefusalReports
 
@@ -213,6 +214,14 @@ async def test_a_repetition_keeps_its_age_and_is_counted(served: Served) -> None
     assert refusal["count"] == 2
     assert refusal["last"] > since
     assert since == "2020-01-01T10:00:00Z"
+
+
+async def test_a_count_that_the_schema_takes_stays_one(reports: RefusalReports, served: Served) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    edited = a_refusal(owner, count=2**63 - 1)
+    await patch_status(served.client, "models", owner, {"refusals": {"StatefulSet.chat": edited}})
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: refusals(served, "statefulset-chat")["StatefulSet.chat"]["count"] == 2**31 - 1)
 
 
 async def test_another_owner_of_the_same_name_begins_anew(reports: RefusalReports, served: Served) -> None:

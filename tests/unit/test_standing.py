@@ -57,7 +57,9 @@ async def test_a_later_pod_that_is_going_or_of_another_owner_ends_nothing(contro
     assert await stands(control, RAY, RAY, going, other)
 
 
-@pytest.mark.parametrize(("ago_s", "expected"), [(0, True), (599, True), (600, False), (86_400, False)])
+@pytest.mark.parametrize(
+    ("ago_s", "expected"), [(0, True), (599, True), (600, False), (86_400, False), (-60, True), (-86_400, False)]
+)
 async def test_of_an_owner_that_cannot_be_read_it_ends_when_it_is_not_repeated(
     control: Control, ago_s: int, expected: bool
 ) -> None:
