@@ -12,6 +12,7 @@ from prometheus_client.samples import Sample
 from controller.reports import Report
 from shared.core.cards import Card
 from shared.core.ledger import Mark, reserved_gb
+from shared.core.nameless import nameless
 from shared.core.refusal import Reason
 from shared.core.snapshot import NodeState
 from shared.core.unit_kinds import UnitKind
@@ -68,7 +69,8 @@ def _samples(node: GpuNode, state: NodeState | None) -> dict[str, list[Sample]]:
     """Of the cards of a node, by metric. What is seldom there has a sample only where it is."""
     cards, kinds = node.inventory.cards, node.inventory.kinds if state is None else state.kinds
     free = {} if state is None else _free_gb(state)
-    reserved = reserved_gb(cards, node.ledger.values(), kinds)
+    without_entry = {} if state is None else nameless(state.pods)
+    reserved = reserved_gb(cards, [*node.ledger.values(), *without_entry.values()], kinds)
     kept, preempting = (_marked_gb(node, mark, cards, kinds) for mark in (Mark.KEPT, Mark.PREEMPTING))
     samples: dict[str, list[Sample]] = {each.name: [] for each in _CARD_METRICS}
     for card in cards:

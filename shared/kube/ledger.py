@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from shared.core.ledger import Entry, summarise
+from shared.core.nameless import nameless
 from shared.core.placement import fits
 from shared.core.snapshot import NodeState
 from shared.kube import paths
@@ -264,4 +265,6 @@ class Ledger:
 
     def _summary(self, known: GpuNode, entries: Mapping[str, Entry]) -> dict[str, Any]:
         state = self._cluster.node(known.name)
-        return summary_json(summarise(known.inventory.cards, entries, state.kinds if state is not None else ()))
+        if state is None:
+            return summary_json(summarise(known.inventory.cards, entries))
+        return summary_json(summarise(known.inventory.cards, {**entries, **nameless(state.pods)}, state.kinds))

@@ -211,7 +211,11 @@ CARD_BUDGET: Final = Definition(
     "placement_card_budget_gb", _gauge, Of.LEADER, "GB of a card that may be reserved", ("node", "card")
 )
 CARD_RESERVED: Final = Definition(
-    "placement_card_reserved_gb", _gauge, Of.LEADER, "GB of a card that its ledger holds", ("node", "card")
+    "placement_card_reserved_gb",
+    _gauge,
+    Of.LEADER,
+    "GB of a card that its ledger holds, or a placed pod whose id was taken off",
+    ("node", "card"),
 )
 CARD_KEPT: Final = Definition(
     "placement_card_kept_gb",

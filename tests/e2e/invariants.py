@@ -25,6 +25,7 @@ _HELD = r"(?:[0-9]+:[0-9]+|[a-z0-9.-]+/[A-Za-z0-9._-]+=[0-9]+)"
 _ENTRY = re.compile(rf"([a-z0-9-]+)/([0-9a-f]{{8}});([0-9]+);({_HELD}(?:,{_HELD})*)(?:;[0-9]+)?(?:;(kept|preempting))?")
 _UNITS = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"})
 _SLICES = "nvidia.com/mig-"
+_ID = re.compile(r"[a-z2-7]{10}")
 _LONGEST_KEPT_S = 80.0
 """So old a kept seat may get: 30 s by one leader, as long again by the next, and what it takes to become that."""
 
@@ -125,7 +126,8 @@ def compare(
         # An unbound pod that came after its ledger was read may be one that waits for victims.
         counted = [each for each in here if each.bound or (each in lasting and each.reservation not in preempting)]
         found += _over_capacity(node, counted, raw["status"])
-        found += _over_budget(node, status, preempting, raw["status"].get("allocatable") or {})
+        nameless_gb = sum(_nameless_gb(each) for each in here)
+        found += _over_budget(node, status, preempting, raw["status"].get("allocatable") or {}, nameless_gb)
         found += _unlike_pods(node, status, _on(node, lasting))
         found += _leaked(node, status, _on(node, (earlier | later).values()), now)
     return found
@@ -172,10 +174,24 @@ def _over_capacity(node: str, holders: Iterable[_Holder], status: Mapping[str, A
             yield Finding(Kind.OVER_COMMIT, node, card, f"pods request {_amount(card, amount)} of {has}")
 
 
+def _nameless_gb(holder: _Holder) -> int:
+    """What a pod holds for which no entry can stand: it counts in the sums, once that is seen."""
+    if _ID.fullmatch(holder.reservation):
+        return 0
+    return sum(gb for card, gb in holder.shares.items() if isinstance(card, int))
+
+
 def _over_budget(
-    node: str, status: Mapping[str, Any], preempting: Collection[str], allocatable: Mapping[str, str] | None
+    node: str,
+    status: Mapping[str, Any],
+    preempting: Collection[str],
+    allocatable: Mapping[str, str] | None,
+    nameless_gb: int = 0,
 ) -> Iterator[Finding]:
-    """Only entries of pods that wait for others to leave, or whose victims have just left, may stand above a budget."""
+    """Only entries of pods that wait for others to leave, or whose victims have just left, may stand above a budget.
+
+    `nameless_gb` is what stands in the sums besides.
+    """
     budgets = {card["index"]: card["budgetGB"] for card in status.get("cards") or ()}
     entries = {each: entry for each, entry in _entries(status).items() if entry is not None}
     booked = _total(entry.shares for entry in entries.values())
@@ -190,7 +206,8 @@ def _over_budget(
             yield Finding(Kind.OVER_COMMIT, node, card, f"{_amount(card, amount)} are reserved of {has}")
     said, sum_gb = (status.get("summary") or {}).get("reservedGB", 0), _in_gb(status, booked).total()
     described = {unit["resource"] for unit in status.get("units") or ()}
-    if said != sum_gb and all(isinstance(card, int) or card in described for card in booked):
+    agrees = sum_gb <= said <= sum_gb + nameless_gb
+    if not agrees and all(isinstance(card, int) or card in described for card in booked):
         what = f"the summary says {said} GB, the entries add up to {sum_gb}"
         yield Finding(Kind.DISAGREES, node, None, what)
 

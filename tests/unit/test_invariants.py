@@ -165,6 +165,11 @@ _CASES = {
     "an-entry-that-cannot-be-read": Case(
         reservations={ONE: "?"}, found=(f"leaked reservation on t4: {ONE} cannot be read: '?'",)
     ),
+    "a-pod-whose-id-was-taken-off": Case(
+        pods=(a_pod(reservation=""),),
+        reserved=6,
+        found=("missing reservation on t4 gpu-0: models/chat () holds 6 GB",),
+    ),
     "another-sum": Case(
         pods=(a_pod(),),
         reservations={ONE: f"{_CLAIM};1;0:6"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,24 @@ async def test_of_a_gpu_node_that_is_gone_nothing_is_remembered(process: Webhook
     process.cluster.gpu_node_deleted("t4")
     await watching.reconcile("t4")
     assert watching._seen == {}
+
+
+@pytest.mark.parametrize("label", [None, "", "kept-by-hand", "AAAAAAAAAA"])
+async def test_a_pod_whose_id_was_taken_off_is_still_counted_in_the_columns(
+    process: Webhook, served: Served, label: str | None
+) -> None:
+    process.cluster.pod_upserted(placed_pod().facts())
+    keeping = keeper(served, process)
+    await keeping.reconcile("t4")
+    process.cluster.pod_upserted(replace(placed_pod().facts(), reservation=label))
+    await keeping.reconcile("t4")
+    summary = served.server.objects.get(place_of(paths.gpu_nodes("t4")))["status"]["summary"]
+    assert ledger(served) == set(), "nobody could know whose it is"
+    assert (summary["reservedGB"], summary["freeGB"], summary["cards"]) == (6, 10, "0: 6/16")
+    process.cluster.pod_deleted(placed_pod().facts().key)
+    await keeping.reconcile("t4")
+    summary = served.server.objects.get(place_of(paths.gpu_nodes("t4")))["status"]["summary"]
+    assert (summary["reservedGB"], summary["freeGB"]) == (0, 16)
 
 
 @pytest.mark.parametrize("key", ["a" * 70, "Ünïcode key", "a,b in (c)", "by-hand"])

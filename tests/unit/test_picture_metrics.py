@@ -76,6 +76,12 @@ def test_kept_and_preempting_entries_are_told_besides_being_reserved() -> None:
     assert of_card(cluster, "0") == {"budget": 16, "reserved": 18, "kept": 6, "preempting": 12, "free": 0}
 
 
+def test_a_pod_whose_id_was_taken_off_is_told_as_the_column_tells_it() -> None:
+    cluster = a_cluster(16, ledger={"a": an_entry(6)})
+    cluster.pod_upserted(a_pod("chat").requesting({names.card_resource(0): "4"}).on("t4").facts())
+    assert of_card(cluster, "0") == {"budget": 16, "reserved": 10, "free": 6}
+
+
 def test_a_node_that_is_away_keeps_its_cards_and_has_nothing_free() -> None:
     cluster = a_cluster(16, ledger={"a": an_entry(6)}, there=False)
     assert of_card(cluster, "0") == {"budget": 16, "reserved": 6, "free": 0}
@@ -125,7 +131,8 @@ def test_only_what_changed_is_worked_out_anew_and_it_is() -> None:
     assert before
     first = samples()
     assert samples() == first
-    cluster.pod_upserted(a_pod("other").limited_to({names.card_resource(0): 4}).on("t5").facts())
+    other = a_pod("other").limited_to({names.card_resource(0): 4}).label(names.RESERVATION, "c" * 10)
+    cluster.pod_upserted(other.on("t5").facts())
     assert samples()["t4"] == first["t4"]
     assert not set(samples()["t5"]) & set(first["t5"])
     assert value(AtScrape(told.families), "placement_card_free_gb", node="t5", card="0") == 12
