@@ -27,6 +27,9 @@ Shares: TypeAlias = tuple[tuple[int, int], ...]
 UNCONFIRMED_TTL_S = 20
 """Seconds that an entry may wait for its pod before the controller drops it."""
 
+LONGEST_CARDS: Final = 2048
+"""Characters of `Summary.cards`. With more the API server would refuse all that is written with it."""
+
 ID_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 ID_LENGTH = 10
 
@@ -92,7 +95,8 @@ _known: Final[WeakValueDictionary[str, Entry]] = WeakValueDictionary()
 class Summary:
     """The sums that a `GPUNode` shows in its columns, in GB.
 
-    `cards` reads `0: 12/16, 1: 8/16 (6 kept)`: reserved/budget, and how much of that are kept seats.
+    `cards` reads `0: 12/16, 1: 8/16 (6 kept), 2: 6/0`: reserved/budget, and how much of that are kept seats. A slot
+    whose card is gone has no budget, and stands there for as long as something holds a share of it.
     """
 
     budget_gb: int
@@ -191,11 +195,7 @@ def summarise(cards: Iterable[Card], entries: Mapping[str, Entry], kinds: Iterab
     """
     cards = tuple(cards)
     reserved = reserved_gb(cards, entries.values(), kinds)
-    kept: dict[int, int] = {}
-    for entry in entries.values():
-        if entry.mark is Mark.KEPT:
-            for index, gb in entry.shares:
-                kept[index] = kept.get(index, 0) + gb
+    kept = reserved_gb(cards, (entry for entry in entries.values() if entry.mark is Mark.KEPT), kinds)
     ordered = sorted(cards, key=lambda card: card.index)
     usable = (card.healthy and not card.unsupported for card in ordered)
     free = [
@@ -207,9 +207,19 @@ def summarise(cards: Iterable[Card], entries: Mapping[str, Entry], kinds: Iterab
         reserved_gb=sum(reserved.values()),
         free_gb=sum(free),
         largest_free_gb=max(free, default=0),
-        cards=", ".join(
-            f"{card.index}: {reserved.get(card.index, 0)}/{card.budget_gb}"
-            + (f" ({kept[card.index]} kept)" if card.index in kept else "")
-            for card in ordered
-        ),
+        cards=_by_card({card.index: card.budget_gb for card in ordered}, reserved, kept),
     )
+
+
+def _by_card(budgets: Mapping[int, int], reserved: Mapping[int, int], kept: Mapping[int, int]) -> str:
+    """The column of single cards, of which the last are left out where there are too many."""
+    slots = sorted(budgets.keys() | {index for index, gb in reserved.items() if gb})
+    words = (
+        f"{index}: {reserved.get(index, 0)}/{budgets.get(index, 0)}"
+        + (f" ({kept[index]} kept)" if kept.get(index) else "")
+        for index in slots
+    )
+    text = ", ".join(words)
+    if len(text) <= LONGEST_CARDS:
+        return text
+    return text[: text.rindex(", ", 0, LONGEST_CARDS - 3)] + ", ..."

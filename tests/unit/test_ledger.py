@@ -10,6 +10,7 @@ import pytest
 from shared.core.ledger import (
     ID_ALPHABET,
     ID_LENGTH,
+    LONGEST_CARDS,
     Entry,
     LedgerError,
     Mark,
@@ -21,6 +22,7 @@ from shared.core.ledger import (
     owner_hash,
     summarise,
 )
+from shared.core.unit_kinds import UnitKind
 from tests.unit.core_builders import card, cards, entry
 
 TEXT = "models/0f3a9c1d;1800000000;0:6,1:6"
@@ -143,7 +145,24 @@ def test_a_card_out_of_service_and_foreign_use_are_not_free() -> None:
 
 
 def test_what_is_held_on_a_card_that_is_gone_stays_reserved() -> None:
-    assert summarise([], {"r": entry({3: 6})}) == Summary(0, 6, 0, 0, "")
+    assert summarise([], {"r": entry({3: 6})}) == Summary(0, 6, 0, 0, "3: 6/0")
+    seat = replace(entry({0: 4, 2: 5}), mark=Mark.KEPT)
+    of = summarise(cards(24), {"r": entry({1: 6, 3: 0}), "s": seat})
+    assert (of.reserved_gb, of.free_gb, of.cards) == (15, 20, "0: 4/24 (4 kept), 1: 6/0, 2: 5/0 (5 kept)")
+
+
+def test_units_of_a_kept_seat_are_shown_as_kept() -> None:
+    seat = Entry("models", owner_hash(""), 1, (), units=(("nvidia.com/gpu", 1),), mark=Mark.KEPT)
+    assert (
+        summarise(cards(22, 22), {"s": seat}, (UnitKind("nvidia.com/gpu", 22),)).cards == "0: 22/22 (22 kept), 1: 0/22"
+    )
+
+
+def test_the_column_of_single_cards_is_never_longer_than_the_api_server_takes() -> None:
+    held = {"r": entry(dict.fromkeys(range(300), 999999999))}
+    text = summarise(cards(24), held).cards
+    assert LONGEST_CARDS - 40 < len(text) <= LONGEST_CARDS
+    assert text.endswith("/0, ...")
 
 
 def test_an_entry_is_parsed_once_and_remembered_for_as_long_as_somebody_has_it() -> None:

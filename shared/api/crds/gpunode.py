@@ -13,6 +13,7 @@ from pydantic import Field
 from shared.api.crds.model import ATOMIC_MAP, GB, Conditions, CrdModel, ShortText, Slot, list_map
 from shared.core.cards import CardClass, Vendor
 from shared.core.device_use import SLOTS_PATTERN
+from shared.core.ledger import LONGEST_CARDS
 
 MAX_CARDS = 128
 """Eight cards with seven partitions each, and as many that are gone and still hold pods."""
@@ -120,8 +121,9 @@ class Summary(CrdModel):
     """GB of all cards that a new model could get."""
     largest_free_gb: GB | None = None
     """GB of the card with most free: the largest share that a new model could get here."""
-    cards: Annotated[str, Field(max_length=2048)] | None = None
-    """Reserved and budget of each card by slot, and what of it is kept: `0: 12/16 (6 kept), 1: 0/24`."""
+    cards: Annotated[str, Field(max_length=LONGEST_CARDS)] | None = None
+    """Reserved and budget of each card by slot, and what of it is kept: `0: 12/16 (6 kept), 1: 0/24`. A card that is
+    gone has no budget, and stands here while something of it is reserved."""
 
 
 Reservation = Annotated[str, Field(max_length=1024)]
