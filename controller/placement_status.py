@@ -187,7 +187,10 @@ def _state(count: _Count, refusals: Mapping[str, Mapping[str, Any]]) -> Iterator
     """Type, whether it holds, reason and message of each condition."""
     of = f"{count.placed} of {count.wanted} pods have their cards"
     waits = f"; {count.preempting} wait until pods of lower priority have left" if count.preempting else ""
-    yield "Placed", count.is_complete, _why_placed(count), of + waits
+    # Of a rollout one more is wanted for a moment than the workload says.
+    is_rollout = count.refused and count.placed >= count.wanted and not count.is_idle
+    refused = "; one more, which a rollout needs first, is refused" if is_rollout else ""
+    yield "Placed", count.is_complete, _why_placed(count), of + waits + refused
     yield (
         "Running",
         count.runs,

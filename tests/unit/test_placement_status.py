@@ -242,6 +242,22 @@ def test_the_conditions(
         assert found["lastTransitionTime"] == NOW
 
 
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        pytest.param(
+            1,
+            "1 of 1 pods have their cards; one more, which a rollout needs first, is refused",
+            id="beside-the-one-that-it-is-to-replace",
+        ),
+        pytest.param(2, "1 of 2 pods have their cards", id="one-that-is-wanted"),
+    ],
+)
+def test_why_not_all_are_placed_is_said_where_the_numbers_do_not(wanted: int, message: str) -> None:
+    found = condition(status(pod(), wanted=wanted, refusals={"a": refusal()}), "Placed")
+    assert (found["status"], found["reason"], found["message"]) == ("False", "Refused", message)
+
+
 def test_nothing_is_placed_where_nothing_is_wanted() -> None:
     found = condition(status(wanted=0), "Placed")
     assert (found["status"], found["reason"]) == ("False", "NothingWanted")
