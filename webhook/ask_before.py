@@ -24,7 +24,8 @@ def demand_before(pod: Mapping[str, Any], limits: Mapping[str, Mapping[str, str]
     variables = _variables_before(pod)
     containers = (container for container in read_containers(pod) if container.name in limits)
     spec = spec_of((each.role, _as_asked(each, limits[each.name], variables)) for each in containers)
-    return read_pod({"metadata": {"annotations": annotations_of(pod)}, "spec": spec}).demand
+    asked = {"metadata": {"annotations": annotations_of(pod)}, "spec": spec}
+    return read_pod(asked, read_record(pod).containers).demand
 
 
 def _variables_before(pod: Mapping[str, Any]) -> _Variables:

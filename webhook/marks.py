@@ -36,6 +36,15 @@ def is_marked(pod: Mapping[str, Any]) -> bool:
     return names.RESERVATION in labels or names.PLACED in annotations
 
 
+def has_lost_its_ask(pod: Mapping[str, Any]) -> bool:
+    """Whether a marked pod has what a placement gave it, and neither an ask of its own nor a record of what it asked:
+    a copy that was made without the annotations. Raises `InvalidRequest`.
+    """
+    annotations = mapping(mapping(pod.get("metadata"), "metadata").get("annotations"), "metadata.annotations")
+    asks = names.ASK_ANNOTATIONS & annotations.keys()
+    return is_marked(pod) and not asks and not read_record(pod).changed and any(per_card_requests(pod))
+
+
 def per_card_requests(pod: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Every per-card resource on the pod: container, resource name, amount. Raises `InvalidRequest`."""
     for container in read_containers(pod):
@@ -52,7 +61,7 @@ def refuse_written_shares(pod: Mapping[str, Any]) -> None:
             f"containers[{container}].resources[{resource}]",
             amount,
             "is a share of one certain card, which only the placement itself may write",
-            f"ask with the annotation {names.VRAM} and let the card be chosen",
+            f"ask with {names.VRAM}; a copy needs its original's annotations",
         )
 
 

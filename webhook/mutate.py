@@ -36,6 +36,7 @@ from webhook.cautions import cautions
 from webhook.marks import (
     booked_shares,
     booked_units,
+    has_lost_its_ask,
     is_marked,
     refuse_written_shares,
     reservation_of,
@@ -45,6 +46,7 @@ from webhook.marks import (
 from webhook.notices import announced, notices
 from webhook.outcome import Admitted, Cause, Outcome, Refused, Unrecorded
 from webhook.patch import PodPatch
+from webhook.placed_record import read_record
 from webhook.pod_size import passes_unread
 from webhook.promised import constraints_of, on_cards, promised
 from webhook.recording import Decision, Recording, Wish
@@ -114,14 +116,7 @@ class Mutator:
             if located is not None and self._still_takes(SecondLook.at(request, pod, patch.pod, located), final):
                 return _kept(pod, located.entry)
         refuse_written_shares(patch.pod)
-        read = read_pod(patch.pod if located is None else without_helpers(pod, patch.pod))
-        if read.demand is None and is_marked(pod):
-            raise InvalidRequest(
-                f"metadata.labels[{names.RESERVATION}]",
-                str(reservation_of(pod)),
-                "is a placement's mark on a pod that asks for nothing",
-                f"remove it, or ask with the annotation {names.VRAM}",
-            )
+        read = _asked(patch.pod if located is None else without_helpers(pod, patch.pod), pod)
         if read.demand is None and not read.hidden:
             return Admitted(tuple(patch.ops))
         constraints = constraints_of(request, patch.pod)
@@ -263,3 +258,35 @@ def _kept(pod: Mapping[str, Any], entry: Entry) -> Admitted:
     patch = PodPatch(pod)
     silence_defaults(patch, entry.units)
     return Admitted(tuple(patch.ops))
+
+
+def _asked(stripped: Mapping[str, Any], pod: Mapping[str, Any]) -> ReadPod:
+    """What `pod` asks, which was `stripped` of our marks if it had any. Raises `InvalidRequest`."""
+    try:
+        read = read_pod(stripped, read_record(pod).containers)
+    except InvalidRequest as error:
+        if has_lost_its_ask(pod):
+            # What is wrong then may be what a placement wrote and nobody can tell from the user's own words.
+            raise _lost_ask(pod) from error
+        raise
+    if read.demand is None and is_marked(pod):
+        raise _lost_ask(pod) if has_lost_its_ask(pod) else _no_ask(pod)
+    return read
+
+
+def _lost_ask(pod: Mapping[str, Any]) -> InvalidRequest:
+    return InvalidRequest(
+        f"metadata.labels[{names.RESERVATION}]",
+        str(reservation_of(pod)),
+        "is a placement's mark on a copy without the annotations that tell what it asked",
+        f"keep them (kubectl debug --keep-annotations), or ask with {names.VRAM}",
+    )
+
+
+def _no_ask(pod: Mapping[str, Any]) -> InvalidRequest:
+    return InvalidRequest(
+        f"metadata.labels[{names.RESERVATION}]",
+        str(reservation_of(pod)),
+        "is a placement's mark on a pod that asks for nothing",
+        f"remove it, or ask with the annotation {names.VRAM}",
+    )

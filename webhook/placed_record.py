@@ -59,6 +59,11 @@ class Record:
     units: tuple[UnitShare, ...] = ()
     demands: str = ""
 
+    @property
+    def containers(self) -> frozenset[str]:
+        """The containers that were given something."""
+        return frozenset(share.container for share in self.shares) | {unit.container for unit in self.units}
+
 
 def write_record(
     reservation: str,

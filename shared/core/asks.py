@@ -5,7 +5,7 @@ A wrong value is refused and never read as zero or as a whole card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -88,9 +88,17 @@ def vendor_counts(containers: Sequence[Container]) -> VendorCounts:
     return {container.name: _vendor_counts(container) for container in containers}
 
 
-def read_asks(annotations: Mapping[str, str], containers: Sequence[Container], counts: VendorCounts) -> tuple[Ask, ...]:
-    """The asks of `containers`, those of ordinary init containers included. Raises `InvalidRequest`."""
-    pod_level = _pod_level(annotations, containers, counts)
+def read_asks(
+    annotations: Mapping[str, str],
+    containers: Sequence[Container],
+    counts: VendorCounts,
+    meant: Collection[str] = (),
+) -> tuple[Ask, ...]:
+    """The asks of `containers`, those of ordinary init containers included. Raises `InvalidRequest`.
+
+    Where the ask of the pod as a whole may be for any of several, it is for the one that is `meant`.
+    """
+    pod_level = _pod_level(annotations, containers, counts, meant)
     found = (
         _ask(
             annotations,
@@ -189,7 +197,7 @@ def _cards_without_count(container: Container, amount: FoundAmount) -> int:
 
 
 def _pod_level(
-    annotations: Mapping[str, str], containers: Sequence[Container], counts: VendorCounts
+    annotations: Mapping[str, str], containers: Sequence[Container], counts: VendorCounts, meant: Collection[str]
 ) -> _PodLevel | None:
     """The ask of the pod as a whole, or None if there is none."""
     kai = read_kai(annotations, counts)
@@ -203,6 +211,7 @@ def _pod_level(
     if named is not None:
         return _PodLevel(named, kai)
     candidates = _candidates(lasting, counts)
+    candidates = [container for container in candidates if container in meant] or candidates
     if len(candidates) == 1:
         return _PodLevel(candidates[0], kai)
     key = asked[0] if asked else next(key for key in (names.KAI_MEMORY, names.KAI_FRACTION) if key in annotations)

@@ -11,7 +11,7 @@ A wrong value is refused and never read as zero or as a whole card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -109,8 +109,11 @@ class ReadPod:
     warnings: tuple[str, ...] = ()
 
 
-def read_pod(pod: Mapping[str, Any]) -> ReadPod:
-    """What `pod` asks for. Raises `InvalidRequest` where an ask is malformed, contradictory or cannot be attributed."""
+def read_pod(pod: Mapping[str, Any], meant: Collection[str] = ()) -> ReadPod:
+    """What `pod` asks for. Raises `InvalidRequest` where an ask is malformed, contradictory or cannot be attributed.
+
+    An ask that may be for any of several containers is for those that are `meant`.
+    """
     metadata = mapping(pod.get("metadata"), "metadata")
     annotations = texts(metadata.get("annotations"), "metadata.annotations")
     labels = texts(metadata.get("labels"), "metadata.labels")
@@ -118,7 +121,7 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
     refuse_misspelt(annotations, labels, containers)
 
     counts = vendor_counts(containers)
-    asks = read_asks(annotations, containers, counts)
+    asks = read_asks(annotations, containers, counts, meant)
     read_units = read_unit_asks(containers, asks)
     units = tuple(unit for unit in read_units if unit.count)
     asking = {ask.container for ask in asks} | {unit.container for unit in units}
@@ -136,6 +139,7 @@ def read_pod(pod: Mapping[str, Any]) -> ReadPod:
         for each in containers
         if each.name not in cannot_carry and (each.name == named if named is not None else each.role is Role.APP)
     ]
+    may_carry = [name for name in may_carry if name in meant] or may_carry
     folded = fold_init_containers(asks, containers, may_carry) if asks else ()
     accel = _accel(annotations)
     users = asking.union(*(ask.init_containers for ask in folded))

@@ -230,6 +230,18 @@ def _emptied(patch: PodPatch) -> dict[str, Any]:
     return {kind: {} for kind, amounts in resources(patch.pod).items() if not amounts}
 
 
+async def test_a_copy_for_debugging_has_its_unit_where_the_original_had_it(served: Served) -> None:
+    """As `kubectl debug --copy-to --keep-annotations` makes it."""
+    webhook = await a_webhook(served, FOUR_GPUS)
+    pod = await webhook.place(asking())
+    webhook.see_pod(pod)
+    spec = {**pod["spec"], "containers": [*pod["spec"]["containers"], {"name": "debugger-x7k2p", "image": "busybox"}]}
+    metadata = {"name": "pod-debug", "namespace": "models", "annotations": pod["metadata"]["annotations"]}
+    copy = await webhook.place({"metadata": metadata, "spec": spec})
+    assert [resources(copy, 0), resources(copy, 1)] == [{"limits": {GPU: "1"}, "requests": {GPU: "1"}}, {}]
+    assert isinstance(await webhook.validate(copy), Admitted)
+
+
 async def test_an_init_container_that_asks_has_a_unit_too(served: Served) -> None:
     webhook = await a_webhook(served, EKS)
     pod = await webhook.place(asking().annotated(f"{names.VRAM}.warm", "4").init("warm"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shared.api import names
+from shared.core.explain import explain
 from shared.core.ledger import UNCONFIRMED_TTL_S
 from shared.core.pods import pinned_node
 from shared.kube import paths
@@ -18,7 +19,7 @@ from tests.fakes.apiserver import place_of
 from tests.fakes.serving import Served, serving
 from tests.unit.admission import Webhook, gpu_node, keep_seat_of, patched, reason, reservation_id, reservations
 from webhook.marks import booked_shares, reservation_of
-from webhook.outcome import Admitted
+from webhook.outcome import Admitted, Refused
 
 FIRST, SECOND = reservation_id(0), reservation_id(1)
 GPU = "nvidia.com/gpu"
@@ -197,6 +198,59 @@ async def test_a_copied_pod_asks_for_what_the_original_asked(webhook: Webhook, s
         FIRST,
         SECOND,
     }
+
+
+def debug_copy(pod: dict[str, Any], *keeps: str, adds: bool) -> dict[str, Any]:
+    """What `kubectl debug --copy-to` makes of a pod: it `keeps` labels or annotations only if it is told to, and has a
+    container more unless one is named whose command it is to replace.
+    """
+    metadata = {"name": "pod-debug", "namespace": "models", **{kept: pod["metadata"][kept] for kept in keeps}}
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    first, *others = spec["containers"]
+    if adds:
+        spec["containers"] = [first, *others, {"name": "debugger-x7k2p", "image": "busybox", "stdin": True}]
+    else:
+        spec["containers"] = [{**first, "command": ["sh"], "args": None, "stdin": True}, *others]
+    return {"metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize("adds", [True, False], ids=["with-a-container-more", "with-another-command"])
+@pytest.mark.parametrize("keeps", [("annotations",), ("annotations", "labels")], ids=["annotations", "labels-too"])
+@pytest.mark.parametrize(
+    ("original", "gb"),
+    [
+        pytest.param(a_pod().annotated(names.VRAM, "6"), 6, id="annotation"),
+        pytest.param(a_pod().annotated("gpu-fraction", "0.5"), 8, id="kai"),
+        pytest.param(a_pod().limited_to({names.VRAM: "6"}), 6, id="resource"),
+        pytest.param(a_pod().init("fetch", resources={"limits": {GPU: "1"}}), 16, id="init-container-only"),
+    ],
+)
+async def test_a_copy_for_debugging_is_placed_anew(
+    webhook: Webhook, original: PodBuilder, gb: int, keeps: tuple[str, ...], adds: bool
+) -> None:
+    pod = await webhook.place(original)
+    webhook.see_pod(pod)
+    copy = await webhook.place(debug_copy(pod, *keeps, adds=adds))
+    assert reservation_of(copy) == SECOND
+    assert booked_shares(copy) == ((0, gb),)
+    assert names.card_resource(0) in copy["spec"]["containers"][0]["resources"]["limits"]
+    assert isinstance(await webhook.validate(copy), Admitted)
+
+
+@pytest.mark.parametrize("adds", [True, False])
+@pytest.mark.parametrize("keeps", [(), ("labels",)], ids=["nothing", "labels"])
+async def test_a_copy_for_debugging_without_the_annotations_is_told_to_keep_them(
+    webhook: Webhook, keeps: tuple[str, ...], adds: bool
+) -> None:
+    pod = await webhook.place(a_pod().annotated(names.VRAM, "6"))
+    webhook.see_pod(pod)
+    outcome = await webhook.mutate(debug_copy(pod, *keeps, adds=adds))
+    assert isinstance(outcome, Refused)
+    said = explain(outcome.refusal)
+    assert "annotations" in said
+    assert names.VRAM in said
+    assert names.NVIDIA_VISIBLE_DEVICES not in said, "which the user did not write"
+    assert len(said.splitlines()[0]) <= 250
 
 
 async def test_a_copy_whose_ask_cannot_be_told_any_more_is_refused(webhook: Webhook) -> None:
