@@ -29,7 +29,7 @@ _GROUPS = 3
 """Deployments that come, grow, shrink and go beside the pods that callers create."""
 _ROLLOUT_STEP_S = 0.7
 _WHOLE_GPUS = 2
-_WHOLE_PAUSE_S = 0.5
+_WHOLE_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
