@@ -17,10 +17,10 @@ from shared.core.demand import REPLACED_RESOURCES, Demand, is_booked
 from shared.core.invalid import InvalidRequest
 from shared.core.unit_kinds import UnitKind
 from shared.core.units import Units
-from webhook.ask_before import demand_before
+from webhook.ask_before import annotations_of, demand_before
 from webhook.devices import device_variable
 from webhook.later import LATER
-from webhook.marks import concerned_by, shares_by_container
+from webhook.marks import shares_by_container
 from webhook.placed_record import Change, read_record
 from webhook.unit_agreement import refuse_other_units, units_demand
 
@@ -129,7 +129,10 @@ def _demand(pod: Mapping[str, Any], booked: _Booked) -> Demand | None:
     None where the record is lost and nothing else is left of the ask. Helpers without a share are passed over, since
     one that came later would make it unclear which container the ask is for.
     """
-    concerned, remembered = concerned_by(pod, booked), _remembered_limits(pod)
+    annotations = annotations_of(pod)
+    named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
+    concerned = {*booked, *named, annotations.get(names.CONTAINER), annotations.get(names.KAI_CONTAINER)}
+    remembered = _remembered_limits(pod)
     limits = {
         container.name: remembered.get(container.name, {})
         for container in read_containers(pod)

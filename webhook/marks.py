@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shared.api import names
@@ -120,16 +120,6 @@ def units_by_container(pod: Mapping[str, Any]) -> tuple[UnitShare, ...]:
         for resource, amount in sorted(container.limits.items())
         if is_unit(resource) and (count := _units(amount, container.field(resource))) > 0
     )
-
-
-def concerned_by(pod: Mapping[str, Any], booked: Iterable[str]) -> set[str]:
-    """The containers that the asks of a placed pod may be for: those that have something `booked`, and those that it
-    names. Raises `InvalidRequest`.
-    """
-    annotations = texts(mapping(pod.get("metadata"), "metadata").get("annotations"), "metadata.annotations")
-    named = {key.removeprefix(names.VRAM_OF_CONTAINER_PREFIX) for key in annotations}
-    chosen = {annotations[key] for key in (names.CONTAINER, names.KAI_CONTAINER) if key in annotations}
-    return {*booked, *named, *chosen}
 
 
 def _units(amount: str, field: str) -> int:

@@ -52,7 +52,7 @@ from webhook.promised import constraints_of, on_cards, promised
 from webhook.recording import Decision, Recording, Wish
 from webhook.review import Request
 from webhook.rewrite import hide_devices, note_warnings, rewrite, silence_defaults
-from webhook.second_look import SecondLook, digest_of, without_helpers
+from webhook.second_look import SecondLook, digest_of
 from webhook.take_over import TakeOver
 from webhook.take_seat import TakeSeat
 
@@ -116,7 +116,7 @@ class Mutator:
             if located is not None and self._still_takes(SecondLook.at(request, pod, patch.pod, located), final):
                 return _kept(pod, located.entry)
         refuse_written_shares(patch.pod)
-        read = _asked(patch.pod if located is None else without_helpers(pod, patch.pod), pod)
+        read = _asked(patch.pod, pod)
         if read.demand is None and not read.hidden:
             return Admitted(tuple(patch.ops))
         constraints = constraints_of(request, patch.pod)

@@ -16,8 +16,7 @@ import orjson
 
 from shared.api import names
 from shared.core.constraints import Constraints
-from shared.core.containers import Role, read_containers
-from shared.core.demand import Demand, is_booked
+from shared.core.demand import Demand
 from shared.core.filters import Exclusion, Filters, admits_load, node_exclusions
 from shared.core.ledger import Mark
 from shared.core.nofit import explain_no_fit
@@ -29,7 +28,7 @@ from shared.core.remedies import with_remedies
 from shared.core.snapshot import NodeState, Snapshot
 from shared.core.system_memory import memory_mib
 from shared.kube.cluster import Cluster, Located
-from webhook.marks import concerned_by, reservation_of, shares_by_container, units_by_container
+from webhook.marks import reservation_of
 from webhook.placed_record import read_record
 from webhook.promised import constraints_of, promised
 from webhook.review import Request
@@ -47,26 +46,6 @@ def digest_of(constraints: Constraints) -> str:
     except orjson.JSONEncodeError:  # An amount beyond 64 bits, that no node has.
         text = repr(constraints).encode()
     return hashlib.sha256(text).hexdigest()[:8]
-
-
-def without_helpers(pod: Mapping[str, Any], bare: Mapping[str, Any]) -> dict[str, Any]:
-    """The marked `pod` as `bare`, which lacks its marks, and without containers that have nothing to do with GPUs.
-
-    One that came later would make it unclear which container an ask is for: where the placement was, it was clear.
-    """
-    booked = {*shares_by_container(pod), *(share.container for share in units_by_container(pod))}
-    concerned = concerned_by(pod, booked)
-    helpers = {
-        container.name
-        for container in read_containers(pod)
-        if container.role is Role.APP
-        and container.name not in concerned
-        and container.visible_devices is None
-        and not any(map(is_booked, (*container.limits, *container.requests)))
-    }
-    containers = bare["spec"].get("containers") or ()
-    concerned_only = [container for container in containers if container.get("name") not in helpers]
-    return {**bare, "spec": {**bare["spec"], "containers": concerned_only}}
 
 
 @dataclass(frozen=True, slots=True)

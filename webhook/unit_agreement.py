@@ -12,7 +12,7 @@ from shared.core.unit_choice import serves
 from shared.core.unit_kinds import UnitKind
 from webhook.ask_before import demand_before
 from webhook.later import LATER
-from webhook.marks import concerned_by, units_by_container
+from webhook.marks import units_by_container
 from webhook.placed_record import read_record
 
 
@@ -46,13 +46,11 @@ def refuse_other_units(pod: Mapping[str, Any], demand: Demand | None, kinds: Seq
 def units_demand(pod: Mapping[str, Any]) -> Demand | None:
     """What the pod asked before the placement: its annotations, the resources that stayed, and those that were taken.
 
-    None where the record is lost, without which what was added cannot be told from what was asked. Helpers without a
-    unit are passed over, since one that came later would make it unclear which container the ask is for.
+    None where the record is lost, without which what was added cannot be told from what was asked.
     """
     changed = {change.path: change.was for change in read_record(pod).changed}
     if not changed:
         return None
-    concerned = concerned_by(pod, (unit.container for unit in units_by_container(pod)))
     limits: dict[str, dict[str, str]] = {}
     for container in read_containers(pod):
         kind = "containers" if container.role is Role.APP else "initContainers"
@@ -61,6 +59,4 @@ def units_demand(pod: Mapping[str, Any]) -> Demand | None:
             was = changed.get((kind, container.name, "resources", "limits", resource), container.limits.get(resource))
             if isinstance(was, str) and is_booked(resource):
                 own[resource] = was
-        if container.role is Role.APP and container.name not in concerned and not own:
-            del limits[container.name]
     return demand_before(pod, limits)

@@ -39,7 +39,7 @@ from webhook.placed_record import read_record
 from webhook.pod_size import passes_unread
 from webhook.promised import constraints_of
 from webhook.review import Request
-from webhook.second_look import SecondLook, without_helpers
+from webhook.second_look import SecondLook
 
 _LABEL = f"metadata.labels[{names.RESERVATION}]"
 _ASK = f"remove the placement's marks and ask with the annotation {names.VRAM}"
@@ -105,7 +105,7 @@ class Validator:
         look = SecondLook.at(request, pod, patch.pod, located)
         if not look.finds_a_change(self._cluster) or look.still_fits(self._cluster):
             return None
-        demand = read_pod(without_helpers(pod, patch.pod)).demand
+        demand = read_pod(patch.pod, read_record(pod).containers).demand
         return None if demand is None else look.no_fit(self._cluster, demand)
 
     async def _refuse_other_entry(
