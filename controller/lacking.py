@@ -14,7 +14,7 @@ from shared.core.placement import Placed
 from shared.core.pods import PodFacts
 from shared.core.tolerations import Toleration, TolerationOperator
 from shared.core.volumes import ClaimUse
-from shared.core.wanted import creates_one_at_a_time, wanted_pods
+from shared.core.wanted import creates_one_at_a_time, existing_pods, wanted_pods
 
 _MOST_PODS: Final = 16
 """Of how many pods of one owner the places are looked for; one is reason enough to wake it."""
@@ -40,6 +40,13 @@ class Wants:
     one_at_a_time: bool = False
     claims: tuple[str, ...] = ()
     first: int = 0
+    existing: int = 0
+    """How many pods it said that it has when it was read: also some that nobody placed."""
+
+    @property
+    def has_all(self) -> bool:
+        """Whether it says that it has every pod that it wants, so that it would create none."""
+        return self.pods is not None and self.existing >= self.pods
 
     @classmethod
     def of(cls, owner: Mapping[str, Any], namespace: str, tolerated: Sequence[Toleration] = ()) -> Wants:
@@ -65,6 +72,7 @@ class Wants:
             one_at_a_time=creates_one_at_a_time(owner),
             claims=tuple(claim["metadata"]["name"] for claim in claims),
             first=int((spec.get("ordinals") or {}).get("start", 0)) if stateful else 0,
+            existing=existing_pods(owner),
         )
 
     def places(self, pods: Sequence[PodFacts], find: Find) -> Iterator[Placed]:

@@ -33,7 +33,8 @@ class Holder(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Count:
     """How many pods a workload wants, and how many of its pods are how far. One that is `leaving` counts for nothing
-    else, and one that is `preempting` has its cards only once others have left them.
+    else, and one that is `preempting` has its cards only once others have left them. One that is `unplaced` was created
+    past the webhook.
     """
 
     wanted: int
@@ -42,6 +43,7 @@ class _Count:
     running: int
     preempting: int
     leaving: int
+    unplaced: int
 
     @property
     def is_idle(self) -> bool:
@@ -76,14 +78,15 @@ def placement_status(
     *,
     down: Collection[str] = (),
     preempting: Collection[str] = (),
+    unplaced: int = 0,
     trouble: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The status of a workload that wants `wanted` pods, as a merge patch without its refusals and its history.
 
     `refusals` are those that still stand. `old` is the status so far: a condition keeps its time while it does not
     change. `down` are the uids of pods with a container that died and does not run again yet, `preempting` those of
-    pods that wait until others have left their cards, and `trouble` is the last death for lack of memory that is still
-    news.
+    pods that wait until others have left their cards, `unplaced` is how many pods exist that nobody placed, and
+    `trouble` is the last death for lack of memory that is still news.
     """
     shown = sorted((pod for pod in pods if pod.is_placed), key=lambda pod: pod.name)
     staying = [pod for pod in shown if not pod.terminating]
@@ -95,6 +98,7 @@ def placement_status(
         running=sum(pod.running and pod.key not in down for pod in placed),
         preempting=len(staying) - len(placed),
         leaving=len(shown) - len(staying),
+        unplaced=unplaced,
     )
     newest = max(refusals.values(), key=lambda refusal: str(refusal.get("since", "")), default=None)
     return {
@@ -163,11 +167,12 @@ def _where(shown: Sequence[PodFacts], count: _Count, preempting: Collection[str]
         (unbound, "not scheduled"),
         (count.preempting, "waiting for others to leave"),
         (count.leaving, "leaving"),
+        (count.unplaced, "without a place"),
     )
     words = ", ".join(f"{number} {what}" for number, what in notes if number)
     end = f" ({words})" if words else ""
     most = _LONGEST_WHERE - len(end)
-    return (text if len(text) <= most else text[: most - 3] + "...") + end
+    return ((text if len(text) <= most else text[: most - 3] + "...") + end).lstrip()
 
 
 def _placement(pod: PodFacts, down: Collection[str], preempting: Collection[str]) -> dict[str, Any]:
@@ -190,7 +195,7 @@ def _state(count: _Count, refusals: Mapping[str, Mapping[str, Any]]) -> Iterator
     # Of a rollout one more is wanted for a moment than the workload says.
     is_rollout = count.refused and count.placed >= count.wanted and not count.is_idle
     refused = "; one more, which a rollout needs first, is refused" if is_rollout else ""
-    yield "Placed", count.is_complete, _why_placed(count), of + waits + refused
+    yield "Placed", count.is_complete, _why_placed(count), of + waits + refused + _unplaced_words(count.unplaced)
     yield (
         "Running",
         count.runs,
@@ -206,6 +211,13 @@ def _state(count: _Count, refusals: Mapping[str, Mapping[str, Any]]) -> Iterator
         yield "Waiting", False, "NothingToWaitFor", "no pod is refused"
 
 
+def _unplaced_words(number: int) -> str:
+    if not number:
+        return ""
+    pods, them = ("1 pod was", "it") if number == 1 else (f"{number} pods were", "them")
+    return f"; {pods} created without a place: recreate {them} while the namespace is opted in"
+
+
 def _why_placed(count: _Count) -> str:
     """The reason of the condition `Placed`."""
     if count.refused:
@@ -214,6 +226,8 @@ def _why_placed(count: _Count) -> str:
         return "WaitsForOthersToLeave"
     if count.is_idle:
         return "NothingWanted"
+    if count.unplaced:
+        return "CreatedWithoutAPlace"
     return "AllPlaced" if count.is_complete else "Incomplete"
 
 

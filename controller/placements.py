@@ -17,6 +17,7 @@ from controller.placement_news import News, placement_news
 from controller.placement_status import placement_status
 from controller.reports import Report, Reports
 from controller.standing import still_refused
+from controller.unplaced import Unplaced
 from shared.core.ledger import Mark
 from shared.core.owners import OwnerRef, controller_of
 from shared.core.pod_fate import PodFate
@@ -84,6 +85,7 @@ class Placements:
         self._pods_of: dict[Workload, set[str]] = {}
         self._has_begun = False
         self._preempting: set[str] = set()
+        self._unplaced = Unplaced()
         self._told: dict[str, dict[str, object]] = {}
         self._untold: dict[str, deque[News]] = {}
         self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads", queues)
@@ -223,6 +225,7 @@ class Placements:
             if is_closed or await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
         }
         if gone or not (is_top or pods or fates or standing):
+            self._unplaced.forget(top.uid)
             self._told.pop(top.uid, None)
             self._untold.pop(top.uid, None)
             await self._delete(ours)
@@ -241,7 +244,17 @@ class Placements:
         down = {fate.key for fate in fates if fate.is_down}
         preempting = {pod.key for pod in pods if self._waits(pod)}
         self._preempting = (self._preempting - members) | preempting
-        status = placement_status(pods, standing, wanted, old, time, down=down, preempting=preempting, trouble=trouble)
+        status = placement_status(
+            pods,
+            standing,
+            wanted,
+            old,
+            time,
+            down=down,
+            preempting=preempting,
+            unplaced=self._count_unplaced(workload, owner, pods, fates),
+            trouble=trouble,
+        )
         status["history"] = history
         for key in refusals.keys() - standing.keys():
             status.setdefault("refusals", {})[key] = None
@@ -284,6 +297,20 @@ class Placements:
         return self._pods_of.get(workload, set()) | {
             key for key in shown if self._workload_of.get(key, workload) == workload
         }
+
+    def _count_unplaced(
+        self,
+        workload: Workload,
+        owner: Mapping[str, Any] | None,
+        pods: Collection[PodFacts],
+        fates: Collection[PodFate],
+    ) -> int:
+        """How many pods of a workload lack a place. Where that is not sure yet, it is looked at again."""
+        placed = {pod.key for pod in pods if pod.is_placed} | {fate.key for fate in fates}
+        number, again_in_s = self._unplaced.of(workload[1].uid, owner, len(placed))
+        if again_in_s:
+            self._queue.add_after(workload, again_in_s)
+        return number
 
     def _exists(self, key: str) -> bool:
         """Whether a pod still takes what it was given."""

@@ -135,7 +135,8 @@ class Waker:
         """Every waiting owner by its uid, with what there is of it at this moment."""
         waiting = {one.uid: one for report in self._reports.all() for one in waiting_in(report, self._more_kinds)}
         pods: dict[str, list[PodFacts]] = {uid: [] for uid in waiting}
-        for pod in self._cluster.placed_pods() if waiting else ():
+        # One that was created past the webhook is there as well.
+        for pod in self._cluster.pods() if waiting else ():
             if pod.owner is not None and pod.owner.uid in pods and not pod.terminating:
                 pods[pod.owner.uid].append(pod)
         return {uid: _Look(one, pods[uid], self._seats_of(one)) for uid, one in waiting.items()}
@@ -158,6 +159,10 @@ class Waker:
             self._walk_again_in(wait_s)
         else:
             wants = await self._memory.wants_now(one)
+            if wants is not None and wants.has_all:
+                # Its refusal ends with that, unless this is from before it and in a moment no longer so.
+                self._walk_again_in(_RETRY_S)
+                return False
             if wants is None or not self._would_fit(look, wants, room):
                 return False
         if keeps_room:

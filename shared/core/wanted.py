@@ -1,4 +1,4 @@
-"""How many pods an owner wants to have: read from the owner as it is now."""
+"""How many pods an owner wants to have, and how many it says that it has: read from the owner as it is now."""
 
 from __future__ import annotations
 
@@ -20,6 +20,22 @@ def wanted_pods(owner: Mapping[str, Any]) -> int | None:
         case "v1", "Pod":
             return 0 if status.get("phase") in {"Succeeded", "Failed"} else 1
     return None
+
+
+def existing_pods(owner: Mapping[str, Any]) -> int:
+    """How many pods the owner says that it has, placed or not; 0 for a kind we do not know.
+
+    Its controller writes that after it has looked at the pods, so it may be of a moment ago.
+    """
+    status = owner.get("status") or {}
+    match owner.get("apiVersion"), owner.get("kind"):
+        case ("apps/v1", "Deployment" | "ReplicaSet" | "StatefulSet") | ("v1", "ReplicationController"):
+            return int(status.get("replicas", 0))
+        case "apps/v1", "DaemonSet":
+            return int(status.get("currentNumberScheduled", 0))
+        case "batch/v1", "Job":
+            return int(status.get("active", 0))
+    return 0
 
 
 def creates_one_at_a_time(owner: Mapping[str, Any]) -> bool:

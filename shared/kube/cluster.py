@@ -178,12 +178,16 @@ class Cluster:
         node = self._where.get(key)
         return None if node is None else self.pods_on(node).get(key)
 
-    def placed_pods(self) -> Iterator[PodFacts]:
-        """Every pod that exists and holds a share of a card, or units that a placement gave it."""
+    def pods(self) -> Iterator[PodFacts]:
+        """Every pod that exists and is on a node, or pinned to one."""
         for key in self._where:
             pod = self.pod(key)
-            if pod is not None and pod.is_placed and not key.startswith(_HELD):
+            if pod is not None and not key.startswith(_HELD):
                 yield pod
+
+    def placed_pods(self) -> Iterator[PodFacts]:
+        """Every pod that exists and holds a share of a card, or units that a placement gave it."""
+        return (pod for pod in self.pods() if pod.is_placed)
 
     def on_node_change(self, listener: Listener) -> Callable[[], None]:
         """Calls `listener` after each change of a node's state, until the returned function is called."""

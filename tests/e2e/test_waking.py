@@ -281,6 +281,34 @@ def test_a_workload_that_still_does_not_fit_is_left_alone(api: Api, pool: MakePo
     assert names.WOKEN not in large["metadata"].get("annotations", {})
 
 
+def test_one_that_was_created_past_the_webhook_waits_no_longer(api: Api, pool: MakePool, namespace: Namespace) -> None:
+    here = pool(16)
+    namespace.create(pod("holder", {names.VRAM: "10"}, pool=here.name))
+    namespace.running("holder")
+    namespace.create(deployment("late", {names.VRAM: "10"}, pool=here.name))
+    namespace.waiting("late", "insufficient_capacity")
+    path = f"/api/v1/namespaces/{namespace.name}"
+    api.merge(path, {"metadata": {"labels": {names.NAMESPACE_LABEL: None}}})
+    namespace.running("late")
+    api.merge(path, {"metadata": {"labels": {names.NAMESPACE_LABEL: names.MODE_ENABLED}}})
+
+    def is_told() -> bool:
+        status = namespace.placement("Deployment", "late")
+        return (status.get("phase"), status.get("where")) == ("Pending", "(1 without a place)")
+
+    until("it is told", is_told, within_s=75.0)  # it is looked at every 30 s
+    assert not namespace.placement("Deployment", "late").get("refusals")
+    before = _woken(namespace)
+    namespace.delete("Pod", "holder")
+    wait_balanced(api, here.nodes)
+    assert _woken(namespace) == before
+    (late,) = namespace.pods("late")
+    namespace.delete("Pod", late["metadata"]["name"])
+    (placed,) = until("it is placed", lambda: [each for each in _running(namespace, "late") if shares(each)])
+    assert shares(placed) == {0: 10}
+    until("that is told", lambda: namespace.placement("Deployment", "late").get("phase") == "Running")
+
+
 def _is_refused(stage: Stage, pods: Json, tenant: Namespace) -> bool:
     return admitted(stage, {"kind": "Pod", **pods}, tenant) == {False}
 

@@ -147,6 +147,15 @@ class Control:
         await patch_status(self.served.client, "models", workload, {"refusals": refusals})
         await self.seen(workload)
 
+    async def says(self, owner: OwnerRef, **status: Any) -> None:
+        """The controller of an owner writes its status."""
+        path = paths.object_path(owner.api_version, owner.kind, "models", owner.name)
+        await self.served.client.merge_patch(paths.status_of(path), {"status": status})
+
+    def see_unplaced(self, name: str, owner: OwnerRef, node: str = "t4") -> None:
+        """A pod that was created past the webhook comes into the picture."""
+        self.cluster.pod_upserted(a_pod(name).owned_by(owner.kind, owner.name, owner.uid).on(node).facts())
+
     async def seen(self, workload: OwnerRef) -> None:
         """Waits until the report of a workload is as it is stored."""
 

@@ -198,6 +198,7 @@ def test_pods_that_exist_and_hold_a_share_are_the_placed_ones(cluster: Cluster) 
     cluster.pod_upserted(replace(pod("plain"), shares=()))
     cluster.hold(ID, pod("promised"))
     assert [each.name for each in cluster.placed_pods()] == ["placed"]
+    assert [each.name for each in cluster.pods()] == ["placed", "plain"]
 
 
 def test_listeners_are_told_until_they_leave(cluster: Cluster) -> None:

@@ -42,6 +42,19 @@ def places(raw: dict[str, Any], has: Sequence[PodFacts], room: Room) -> list[str
 
 
 @pytest.mark.parametrize(
+    ("says", "has_all"),
+    [({}, False), ({"replicas": 1}, False), ({"replicas": 2}, True), ({"replicas": 3}, True)],
+)
+def test_whether_it_says_that_it_has_all(says: dict[str, int], has_all: bool) -> None:
+    raw = owner("ReplicaSet", replicas=2)
+    assert Wants.of({**raw, "status": says}, "models").has_all is has_all
+
+
+def test_a_kind_that_does_not_say_what_it_wants_does_not_say_that_it_has_all() -> None:
+    assert not Wants.of(owner("RayCluster", "ray.io/v1"), "models").has_all
+
+
+@pytest.mark.parametrize(
     ("raw", "has", "lacks"),
     [
         pytest.param(owner("ReplicaSet", replicas=3), pods(("a", "n")), 2, id="those-beyond-what-it-has"),

@@ -121,6 +121,36 @@ def test_the_phase(pods: list[PodFacts], wanted: int, refusals: dict[str, Any], 
     assert status(*pods, wanted=wanted, refusals=refusals)["phase"] == phase
 
 
+@pytest.mark.parametrize(
+    ("pods", "unplaced", "message", "where"),
+    [
+        pytest.param(
+            [pod()],
+            1,
+            "1 of 2 pods have their cards; 1 pod was created without a place: recreate it while the namespace is opted "
+            "in",
+            "t4 gpu-0 6 GB (1 without a place)",
+            id="one",
+        ),
+        pytest.param(
+            [],
+            2,
+            "0 of 2 pods have their cards; 2 pods were created without a place: recreate them while the namespace is "
+            "opted in",
+            "(2 without a place)",
+            id="all",
+        ),
+    ],
+)
+def test_pods_that_were_created_past_the_webhook_are_told(
+    pods: list[PodFacts], unplaced: int, message: str, where: str
+) -> None:
+    shown = placement_status(pods, {}, 2, {}, NOW, unplaced=unplaced)
+    found = condition(shown, "Placed")
+    assert (shown["phase"], shown["where"]) == ("Pending", where)
+    assert (found["status"], found["reason"], found["message"]) == ("False", "CreatedWithoutAPlace", message)
+
+
 def test_the_newest_refusal_is_the_one_that_is_shown() -> None:
     refusals = {"a": refusal(NOW, reason="vendor_mismatch", message="newer"), "b": refusal(BEFORE)}
     shown = status(refusals=refusals)

@@ -918,3 +918,41 @@ async def test_at_rest_nothing_is_sent_to_be_written(tmp_path: Path) -> None:
         sent = control.served.server.requests[before:]
         assert sum("deployments/chat" in each for each in sent) >= 3
         assert [each for each in sent if not each.startswith("GET")] == []
+
+
+class TestCreatedPastTheWebhook:
+    """While the namespace was not opted in."""
+
+    async def test_a_refusal_ends_with_the_pod_and_it_is_told_that_it_has_no_place(
+        self, control: Control, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.2)
+        monkeypatch.setattr("controller.unplaced._LAG_S", 0.3)
+        top, replica_set = a_deployment(control)
+        await control.refuse(top, replica_set)
+        await becomes(control, top, "Failed")
+        for owner in (top, replica_set):
+            await control.says(owner, replicas=1)
+        status = await becomes(control, top, "Pending")
+        assert status["refusals"] == {}
+        await eventually(lambda: control.status(top).get("where") == "(1 without a place)")
+        conditions = {each["type"]: each for each in control.status(top)["conditions"]}
+        assert conditions["Placed"]["reason"] == "CreatedWithoutAPlace"
+        assert conditions["Waiting"]["status"] == "False"
+
+    async def test_a_dead_pod_that_still_is_there_was_placed(
+        self, control: Control, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Some kinds say that they have it."""
+        monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.1)
+        monkeypatch.setattr("controller.unplaced._LAG_S", 0.0)
+        top = an_owner(control.served, "StatefulSet", "chat", replicas=2)
+        pod = control.see_pod("chat-0", top)
+        control.see_pod("chat-1", top)
+        await becomes(control, top, "Running")
+        await control.says(top, replicas=2)
+        control.fates.seen(pod.key, replace(a_fate("chat-0", "Failed", owner=top), key=pod.key))
+        control.cluster.pod_deleted(pod.key)
+        await becomes(control, top, "Pending")
+        await asyncio.sleep(0.5)
+        assert control.status(top)["where"] == "t4 gpu-0 6 GB"

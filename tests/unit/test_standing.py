@@ -74,6 +74,26 @@ async def test_of_an_owner_that_is_read_it_stands_however_old_until_no_pod_is_la
     assert not await stands(control, top, top, first, second)
 
 
+@pytest.mark.parametrize(
+    ("says", "ago_s", "expected"),
+    [
+        pytest.param(2, 60, False, id="it-has-all"),
+        pytest.param(2, 10, False, id="it-has-all-for-ten-seconds"),
+        pytest.param(2, 9, True, id="what-it-says-may-be-older-than-the-refusal"),
+        pytest.param(1, 60, True, id="it-lacks-one"),
+        pytest.param(2, -86_400, False, id="a-time-to-come-that-somebody-wrote"),
+    ],
+)
+async def test_a_pod_that_nobody_placed_is_a_pod_that_its_owner_has(
+    control: Control, says: int, ago_s: int, expected: bool
+) -> None:
+    top = an_owner(control.served, "StatefulSet", "chat", replicas=2)
+    await control.says(top, replicas=says)
+    placed = control.see_pod("chat-0", top)
+    last = (NOW - timedelta(seconds=ago_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert await stands(control, top, top, placed, last=last) is expected
+
+
 async def test_an_owner_below_the_top_is_judged_by_itself(control: Control) -> None:
     top = an_owner(control.served, "Deployment", "chat", replicas=3)
     old = an_owner(control.served, "ReplicaSet", "chat-old", top, replicas=0)

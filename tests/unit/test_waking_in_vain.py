@@ -13,6 +13,7 @@ from controller.waking import Waker
 from shared.core.ledger import Entry, Mark, owner_hash
 from shared.core.owners import OwnerRef
 from tests.fakes import faults
+from tests.fakes.serving import eventually
 from tests.unit.controlling import Control, an_owner, controlling
 from tests.unit.test_waking import template, waiting, waker, wakings, woken
 
@@ -190,8 +191,50 @@ async def test_a_daemon_set_wants_no_second_pod_where_it_has_one(control: Contro
     assert woken(control, daemons, other) == ["daemons", "other"]
 
 
-def reads(control: Control) -> int:
-    return sum(each.startswith("GET") and "statefulsets" in each for each in control.served.server.requests)
+class TestCreatedPastTheWebhook:
+    """While its namespace was not opted in, an owner that was refused got pods without a place."""
+
+    @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
+    async def test_one_that_has_its_pods_is_not_woken(self, control: Control, clock: Clock, kind: str) -> None:
+        owner = await waiting(control, "chat", "12", kind, **OLDER)
+        control.see_unplaced("chat-0", owner)
+        other = await waiting(control, "other", "12")
+        await waker(control, clock=clock).walk()
+        assert wakings(control) == ["other"], "it needs no room either"
+        assert woken(control, owner, other) == ["other"]
+
+    async def test_one_whose_pods_are_on_no_node_says_so_itself(self, control: Control, clock: Clock) -> None:
+        owner = await waiting(control, "chat", kind="ReplicaSet")
+        await control.says(owner, replicas=1)
+        one = waker(control, clock=clock)
+        await walks(one, clock, 100)
+        assert woken(control, owner) == []
+        await control.says(owner, replicas=0)
+        await walks(one, clock, 1)
+        assert woken(control, owner) == ["chat"]
+
+    async def test_what_it_says_may_be_of_a_moment_ago_so_it_is_looked_at_again(self, control: Control) -> None:
+        owner = await waiting(control, "chat", kind="ReplicaSet")
+        await control.says(owner, replicas=1)
+        control.start(waker(control).run())
+        await eventually(lambda: bool(reads(control, "replicasets")))
+        await control.says(owner, replicas=0)
+        await eventually(lambda: woken(control, owner) == ["chat"])
+
+    async def test_a_daemon_set_wants_no_pod_where_it_has_one_without_a_place(
+        self, control: Control, clock: Clock
+    ) -> None:
+        control.see_node("full", 8)
+        control.see_pod("holder", None, 8, "full")
+        daemons = await waiting(control, "daemons", "6", "DaemonSet")
+        await control.says(daemons, desiredNumberScheduled=2, currentNumberScheduled=1)
+        control.see_unplaced("daemons-t4", daemons)
+        await waker(control, clock=clock).walk()
+        assert woken(control, daemons) == []
+
+
+def reads(control: Control, kinds: str = "statefulsets") -> int:
+    return sum(each.startswith("GET") and kinds in each for each in control.served.server.requests)
 
 
 class TestRequests:

@@ -8,7 +8,7 @@ import pytest
 
 from controller.workloads import pod_of, pods_of, refused_owner
 from shared.core.owners import OwnerRef
-from shared.core.wanted import wanted_pods
+from shared.core.wanted import existing_pods, wanted_pods
 
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
@@ -55,6 +55,27 @@ def test_how_many_pods_an_owner_wants(
     api_version: str, kind: str, spec: dict[str, Any], status: dict[str, Any], wanted: int | None
 ) -> None:
     assert wanted_pods({"apiVersion": api_version, "kind": kind, "spec": spec, "status": status}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "status", "existing"),
+    [
+        pytest.param("apps/v1", "Deployment", {"replicas": 3}, 3, id="deployment"),
+        pytest.param("apps/v1", "ReplicaSet", {"replicas": 2, "readyReplicas": 1}, 2, id="replica-set"),
+        pytest.param("apps/v1", "StatefulSet", {"replicas": 2}, 2, id="stateful-set"),
+        pytest.param("v1", "ReplicationController", {"replicas": 2}, 2, id="replication-controller"),
+        pytest.param(
+            "apps/v1", "DaemonSet", {"desiredNumberScheduled": 5, "currentNumberScheduled": 4}, 4, id="daemon-set"
+        ),
+        pytest.param("batch/v1", "Job", {"active": 3, "succeeded": 1}, 3, id="job"),
+        pytest.param("apps/v1", "ReplicaSet", {}, 0, id="not-looked-at-yet"),
+        pytest.param("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 3}, 0, id="unknown-kind"),
+    ],
+)
+def test_how_many_pods_an_owner_says_that_it_has(
+    api_version: str, kind: str, status: dict[str, Any], existing: int
+) -> None:
+    assert existing_pods({"apiVersion": api_version, "kind": kind, "status": status}) == existing
 
 
 def test_an_owner_without_a_status_yet_wants_what_its_spec_says() -> None:
