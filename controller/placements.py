@@ -7,10 +7,11 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
+from controller.lost_refusals import LostRefusals, Workload, with_lost
 from controller.memory_trouble import memory_trouble
 from controller.placement_history import placement_history
 from controller.placement_news import News, placement_news
@@ -54,9 +55,6 @@ _MOST_UNTOLD: Final = 25
 _MEMORY: Final = "outOfMemory"
 """Stands beside the keys of the refusals for what is told of a death for lack of memory."""
 
-Workload: TypeAlias = tuple[str, OwnerRef]
-"""Namespace and top owner."""
-
 
 class Placements:
     """Writes the `ModelPlacement`s that `reports` reads. `now` is the wall clock in UTC."""
@@ -85,6 +83,7 @@ class Placements:
         self._pods_of: dict[Workload, set[str]] = {}
         self._has_begun = False
         self._preempting: set[str] = set()
+        self._lost = LostRefusals()
         self._unplaced = Unplaced()
         self._told: dict[str, dict[str, object]] = {}
         self._untold: dict[str, deque[News]] = {}
@@ -190,6 +189,8 @@ class Placements:
                 await self._assign(key)
 
     def _report_changed(self, new: Report | None, old: Report | None) -> None:
+        if new is None and old is not None:
+            self._lost.deleted(old)
         for report in (new, old):
             if report is not None:
                 self._queue.add_after((report.namespace, report.workload), _SETTLE_S)
@@ -217,7 +218,9 @@ class Placements:
         members = self._members(workload, old)
         pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
-        refusals = ours.refusals if ours is not None and not gone and not is_adopted else {}
+        stored = ours.refusals if ours is not None and not gone and not is_adopted else {}
+        lost = {} if is_closed else self._lost.of(workload, owner)
+        refusals = with_lost(stored, lost)
         now = self._now()
         standing = {
             key: refusal
@@ -256,8 +259,8 @@ class Placements:
             trouble=trouble,
         )
         status["history"] = history
-        for key in refusals.keys() - standing.keys():
-            status.setdefault("refusals", {})[key] = None
+        if stored != standing:
+            status["refusals"] = {key: standing.get(key) for key in refusals if stored.get(key) != standing.get(key)}
         troubled = standing or trouble or is_closed or status["phase"] == "Pending"
         self._queue.add_after(workload, _TROUBLED_PERIOD_S if troubled else jittered(_PERIOD_S, 0.5, 1.5))
         # What is shown from now on is no news any more: it is kept until it is told.
@@ -271,6 +274,8 @@ class Placements:
                     raise
                 if trouble is not None and trouble != old.get("outOfMemory"):
                     self._recorder.ran_out(trouble["code"])
+            if ours is not None:
+                self._lost.settled(workload, lost)
             untold = self._keep(top, news)
             await self._tell_troubles(namespace, top, standing, trouble, old)
             while untold:

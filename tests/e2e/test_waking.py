@@ -281,6 +281,32 @@ def test_a_workload_that_still_does_not_fit_is_left_alone(api: Api, pool: MakePo
     assert names.WOKEN not in large["metadata"].get("annotations", {})
 
 
+def test_one_whose_report_was_deleted_waits_on(
+    cluster: AnyCluster, operator: Operator, pool: MakePool, namespace: Namespace
+) -> None:
+    """The controllers that create pods stand still: nobody tries on its own."""
+    assert isinstance(cluster, DevCluster)
+    here = pool(16)
+    namespace.create(pod("holder", {names.VRAM: "10"}, pool=here.name))
+    namespace.running("holder")
+    namespace.create(deployment("late", {names.VRAM: "10"}, pool=here.name))
+    refusals = namespace.waiting("late", "insufficient_capacity")["refusals"]
+    controllers = cluster.process("kube-controller-manager")
+    try:
+        controllers.stop()
+        namespace.delete(names.MODEL_PLACEMENT, "deployment-late")
+        again = namespace.waiting("late", "insufficient_capacity")
+        assert {key: each["since"] for key, each in again["refusals"].items()} == {
+            key: each["since"] for key, each in refusals.items()
+        }
+        assert not _woken(namespace)
+        namespace.delete("Pod", "holder")
+        until("it is woken", lambda: _woken(namespace))
+    finally:
+        controllers.restart()
+    namespace.running("late")
+
+
 def test_one_that_was_created_past_the_webhook_waits_no_longer(api: Api, pool: MakePool, namespace: Namespace) -> None:
     here = pool(16)
     namespace.create(pod("holder", {names.VRAM: "10"}, pool=here.name))

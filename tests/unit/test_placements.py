@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -918,6 +919,93 @@ async def test_at_rest_nothing_is_sent_to_be_written(tmp_path: Path) -> None:
         sent = control.served.server.requests[before:]
         assert sum("deployments/chat" in each for each in sent) >= 3
         assert [each for each in sent if not each.startswith("GET")] == []
+
+
+class TestDeletedReports:
+    """The objects are the list of who waits: one that is deleted does not take a living workload off it."""
+
+    async def refused(self, control: Control, **fields: Any) -> tuple[OwnerRef, OwnerRef]:
+        """A Deployment of which a pod was refused, and that is told; and its ReplicaSet."""
+        top, replica_set = a_deployment(control)
+        await control.refuse(top, replica_set, **fields)
+        await becomes(control, top, "Failed")
+        await eventually(lambda: len(told(control, "NoFit")) == 1)
+        await control.seen(top)
+        return top, replica_set
+
+    async def delete_report(self, control: Control, workload: OwnerRef) -> str:
+        """Deletes it as a person does; its uid."""
+        uid = str((control.placement(workload) or {})["metadata"]["uid"])
+        await control.served.client.delete(paths.model_placements("models", placement_name(workload)))
+        return uid
+
+    async def test_what_was_refused_waits_on_as_long_as_before(self, control: Control) -> None:
+        top, replica_set = await self.refused(control, count=7)
+        before = control.status(top)
+        for _ in range(2):
+            uid = await self.delete_report(control, top)
+            await becomes(control, top, "Failed")
+            assert (control.placement(top) or {})["metadata"]["uid"] != uid
+            await control.seen(top)
+        assert (
+            control.status(top)["refusals"]
+            == {"ReplicaSet.chat-5d4f": a_refusal(replica_set, count=7)}
+            == before["refusals"]
+        )
+        waits = {each["type"]: each["status"] for each in control.status(top)["conditions"]}
+        assert waits["Waiting"] == "True"
+        assert told(control, "NoFit") == [("chat", "insufficient_capacity: full", 1)]
+
+    async def test_one_that_is_refused_anew_has_waited_since_the_first(self, control: Control) -> None:
+        top, replica_set = await self.refused(control)
+        await self.delete_report(control, top)
+        newer = {"last": "2026-11-30T10:00:00Z", "message": "newer"}
+        await control.refuse(top, replica_set, since="2026-11-30T10:00:00Z", **newer)
+        refusals = {"ReplicaSet.chat-5d4f": a_refusal(replica_set, **newer)}
+        await eventually(lambda: control.status(top).get("refusals") == refusals)
+        await becomes(control, top, "Failed")
+
+    async def test_one_that_was_placed_meanwhile_waits_no_longer(self, control: Control) -> None:
+        top, replica_set = await self.refused(control)
+        control.see_pod("chat-1", replica_set)
+        await self.delete_report(control, top)
+        status = await becomes(control, top, "Running")
+        assert not status.get("refusals")
+
+    @pytest.mark.parametrize("end", ["deleted", "being-deleted"])
+    async def test_a_workload_that_goes_takes_it_along(self, control: Control, end: str) -> None:
+        top, _ = await self.refused(control)
+        if end == "deleted":
+            await control.served.client.delete(path_of(top))
+        else:
+            control.objects.set_metadata(place_of(path_of(top)), {"deletionTimestamp": "2026-11-30T10:00:00Z"})
+        await self.delete_report(control, top)
+        other = an_owner(control.served, "StatefulSet", "other", replicas=1)
+        control.see_pod("other-0", other)
+        await becomes(control, other, "Running")
+        await asyncio.sleep(0.5)
+        assert not control.status(top).get("refusals")
+
+    async def test_of_a_workload_that_cannot_be_read_it_is_not_written_again(self, control: Control) -> None:
+        """It may be gone, and the object would be collected again and again."""
+        ray = OwnerRef("ray.io/v1", "RayCluster", "chat", "uid-ray")
+        await control.refuse(ray, ray)
+        await becomes(control, ray, "Failed")
+        await self.delete_report(control, ray)
+        await asyncio.sleep(0.5)
+        assert control.placement(ray) is None
+
+    async def test_what_cannot_be_written_now_is_written_later(
+        self, control: Control, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.2)
+        top, _ = await self.refused(control)
+        count = "count/modelplacements.placement.kamiwaza.ai"
+        message = f"exceeded quota: few, requested: {count}=1, used: {count}=3, limited: {count}=3"
+        body = json.dumps({"reason": "Forbidden", "message": message})
+        control.served.server.fail(faults.respond(403, body), method="POST", path="modelplacements", times=3)
+        await self.delete_report(control, top)
+        await becomes(control, top, "Failed")
 
 
 class TestCreatedPastTheWebhook:
