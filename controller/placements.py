@@ -34,6 +34,7 @@ from shared.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unavailab
 from shared.kube.fates import Fates
 from shared.kube.model_placements import patch_status, placement_name
 from shared.kube.owners import Owners
+from shared.kube.unwritten import Unwritten
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -85,6 +86,7 @@ class Placements:
         self._preempting: set[str] = set()
         self._lost = LostRefusals()
         self._unplaced = Unplaced()
+        self._unwritten = Unwritten("workload not reported")
         self._told: dict[str, dict[str, object]] = {}
         self._untold: dict[str, deque[News]] = {}
         self._arrivals: WorkQueue[str] = WorkQueue("pods to workloads", queues)
@@ -283,8 +285,9 @@ class Placements:
                 untold.popleft()
             self._untold.pop(top.uid, None)
         except (paths.InvalidName, NotFound, Forbidden, Invalid) as error:
-            # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name.
-            log.info("workload not reported", namespace=namespace, kind=top.kind, workload=top.name, error=error)
+            # Its owner or its namespace goes at this moment and takes the object with it, or has a made-up name; or
+            # something keeps the object from being written.
+            self._unwritten.tell(namespace, f"{top.kind}/{top.name}", error)
             self._untold.pop(top.uid, None)
             self._queue.add_after(workload, _TROUBLED_PERIOD_S)
 

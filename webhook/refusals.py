@@ -28,6 +28,7 @@ from shared.kube.model_placements import patch_status, placement_name, read_stat
 from shared.kube.owners import Owners
 from shared.kube.paths import InvalidName
 from shared.kube.recent import remember
+from shared.kube.unwritten import Unwritten
 from shared.kube.workqueue import WorkQueue
 from shared.obs.logs import get_logger
 from shared.obs.recorders import QueueRecorder
@@ -68,6 +69,7 @@ class RefusalReports:
         self._pending: dict[_Key, _Report] = {}
         self._written_at: OrderedDict[_Key, float] = OrderedDict()
         self._unreadable: dict[str, OrderedDict[str, float]] = {}
+        self._unwritten = Unwritten("refusal not reported")
         self._queue: WorkQueue[_Key] = WorkQueue("refusals", queues)
 
     def report(self, request: Request, refusal: Refusal) -> None:
@@ -104,8 +106,9 @@ class RefusalReports:
         try:
             await self._record(report)
         except (InvalidName, Forbidden, NotFound, Invalid) as error:
-            # A made-up owner, or a namespace that is going: no repetition mends that. The next refusal tries again.
-            log.info("refusal not reported", namespace=report.namespace, owner=report.owner.name, error=error)
+            # A made-up owner, a namespace that is going, or a quota: no repetition mends that. The next refusal tries
+            # again.
+            self._unwritten.tell(report.namespace, f"{report.owner.kind}/{report.owner.name}", error)
         if self._pending.get(key) is report:
             del self._pending[key]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hack.devcluster.api import Api, ApiError, Json
+from hack.devcluster.operator import Operator
 from shared.api import names
 from tests.e2e.conftest import MakePool
 from tests.e2e.kube import Namespace, deployment, ledger, node_of, pod, until
@@ -77,6 +78,26 @@ def test_a_workload_whose_pods_a_quota_refuses_holds_no_more_than_it_wants(
 
     until("it tries again and again", lambda: tries() > 3)
     assert most == 1
+
+
+def test_a_quota_that_keeps_refusals_from_being_reported_is_logged(
+    operator: Operator, pool: MakePool, namespace: Namespace
+) -> None:
+    here = pool(16)
+    count = "count/modelplacements.placement.kamiwaza.ai"
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {count: "0"}}}
+    namespace.create(quota)
+    until("the quota is in force", lambda: namespace.get("ResourceQuota", "few")["status"].get("hard"))
+    namespace.create(deployment("late", {names.VRAM: "20"}, pool=here.name))
+
+    def warnings() -> list[str]:
+        logs = (each.log.read_text() for each in operator.webhooks)
+        return [line for log in logs for line in log.splitlines() if namespace.name in line and "level=warning" in line]
+
+    (warning, *_) = until("it is logged", warnings)
+    assert f'field="ResourceQuota few: spec.hard[{count}]" value=0' in warning
+    assert "fix=" in warning
+    assert namespace.placement("Deployment", "late") == {}
 
 
 def _is_refused(namespace: Namespace, manifest: Json) -> bool:

@@ -996,7 +996,7 @@ class TestDeletedReports:
         assert control.placement(ray) is None
 
     async def test_what_cannot_be_written_now_is_written_later(
-        self, control: Control, monkeypatch: pytest.MonkeyPatch
+        self, control: Control, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.2)
         top, _ = await self.refused(control)
@@ -1006,6 +1006,10 @@ class TestDeletedReports:
         control.served.server.fail(faults.respond(403, body), method="POST", path="modelplacements", times=3)
         await self.delete_report(control, top)
         await becomes(control, top, "Failed")
+        (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+        fields = warning.__dict__["fields"]
+        assert (warning.getMessage(), fields["workload"]) == ("workload not reported", "Deployment/chat")
+        assert (fields["field"], fields["value"]) == (f"ResourceQuota few: spec.hard[{count}]", "3")
 
 
 class TestCreatedPastTheWebhook:

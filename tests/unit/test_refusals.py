@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,19 @@ async def test_a_flood_of_refusals_that_cannot_be_written_is_bounded(served: Ser
 def _aged(raw: dict[str, Any], since: str) -> dict[str, Any]:
     entry = raw["status"]["refusals"]["StatefulSet.chat"]
     return {**raw, "status": {"refusals": {"StatefulSet.chat": {**entry, "since": since}}}}
+
+
+async def test_a_quota_that_keeps_it_from_being_written_is_a_warning(
+    reports: RefusalReports, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner = an_owner(served, "StatefulSet", "chat")
+    count = "count/modelplacements.placement.kamiwaza.ai"
+    message = f"exceeded quota: few, requested: {count}=1, used: {count}=3, limited: {count}=3"
+    body = json.dumps({"reason": "Forbidden", "message": message})
+    served.server.fail(faults.respond(403, body), method="POST", path="modelplacements")
+    reports.report(request(of(owner)), FULL)
+    await eventually(lambda: any(record.levelname == "WARNING" for record in caplog.records))
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    fields = warning.__dict__["fields"]
+    assert (warning.getMessage(), fields["workload"]) == ("refusal not reported", "StatefulSet/chat")
+    assert (fields["field"], fields["value"]) == (f"ResourceQuota few: spec.hard[{count}]", "3")
