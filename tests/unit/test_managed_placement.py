@@ -255,6 +255,13 @@ class TestOtherNodes:
         assert verdict.can_wait
         assert f"as soon as the device plugin of mig offers {SLICE} again" in explain(verdict)
 
+    def test_an_amount_waits_for_slices_that_were_published_before_their_plugin_went_away(self) -> None:
+        cut = managed("mig", {SLICE: 2})
+        away = replace(cut, facts=replace(cut.facts, allocatable={**cut.facts.allocatable, SLICE: 0}))
+        verdict = refusal(demand(ask(4)), away)
+        assert verdict.can_wait
+        assert f"as soon as the device plugin of mig offers {SLICE} again" in explain(verdict)
+
     def test_one_that_is_away_is_nearer_than_one_with_too_few(self) -> None:
         away = managed("b", {GPU: 0}, memory="23028", count="4", product="NVIDIA-A10G")
         for others in (a10g("a", 2), a10g("c", 2)):
