@@ -16,7 +16,7 @@ import orjson
 
 from shared.api import names
 from shared.core.constraints import Constraints
-from shared.core.demand import Demand
+from shared.core.demand import Demand, is_booked
 from shared.core.filters import Exclusion, Filters, admits_load, node_exclusions
 from shared.core.ledger import Mark
 from shared.core.nofit import explain_no_fit
@@ -39,7 +39,12 @@ _PASSING: Final = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED})
 
 
 def digest_of(constraints: Constraints) -> str:
-    """Eight hexadecimal digits that stand for what a pod demands of its node and of the pods around it."""
+    """Eight hexadecimal digits that stand for what a pod demands of its node and of the pods around it.
+
+    Tolerations by which ExtendedResourceToleration answers what the placement itself gave are left out.
+    """
+    asked = (each for each in constraints.tolerations if names.card_index(each.key) is None and not is_booked(each.key))
+    constraints = replace(constraints, tolerations=tuple(asked))
     try:
         # In one order, whatever that of its maps and sets is: another process may compare it.
         text = orjson.dumps(constraints, default=sorted, option=orjson.OPT_SORT_KEYS)

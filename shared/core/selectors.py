@@ -82,8 +82,8 @@ class LabelSelector:
         return True
 
     def narrowed(self, requirements: Iterable[Requirement]) -> LabelSelector:
-        """This selector with more conditions."""
-        return LabelSelector((*self.requirements, *requirements))
+        """This selector with more conditions, each once."""
+        return LabelSelector(tuple(dict.fromkeys((*self.requirements, *requirements))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,6 +313,42 @@ async def test_a_digest_that_somebody_put_right_does_not_hide_memory(spark: tupl
     assert reason(await spark[0].validate(pod)) == "insufficient_system_memory"
 
 
+# What the API server itself does to a pod after the placement.
+
+
+def merged_label_keys(pod: dict[str, Any]) -> None:
+    """As it merges `matchLabelKeys` into the selector before it stores a pod."""
+    (term,) = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expression = {"key": "pod-template-hash", "operator": "In", "values": ["5d4f"]}
+    term["labelSelector"]["matchExpressions"] = [expression]
+
+
+def tolerated_cards(pod: dict[str, Any]) -> None:
+    """As the admission plugin ExtendedResourceToleration does, which runs again once a webhook has changed a pod."""
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    pod["spec"]["tolerations"] = [{"key": resource, "operator": "Exists"} for resource in limits]
+
+
+@pytest.mark.parametrize("change", [merged_label_keys, tolerated_cards])
+@pytest.mark.parametrize("reviewed_by", [0, 1], ids=["same", "other"])
+async def test_what_the_api_server_adds_is_no_reason_to_look_at_a_place_again(
+    two: tuple[Webhook, Webhook], change: Change, reviewed_by: int
+) -> None:
+    term = {
+        "topologyKey": HOSTNAME,
+        "labelSelector": {"matchLabels": {"app": "other"}},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    labels = {"app": "chat", "pod-template-hash": "5d4f"}
+    pod = await two[0].place(asking().requesting(cpu="10").labelled(**labels).spec(affinity=affinity))
+    change(pod)
+    for process in two:
+        see(process, a_pod("busy").requesting(cpu="20").on("n1"))  # placed anew, the pod would find no room here
+    assert await two[reviewed_by].mutate(pod) == Admitted()
+    assert isinstance(await two[reviewed_by].validate(pod), Admitted)
+
+
 # Pods that take the place of others.
 
 
