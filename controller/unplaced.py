@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from shared.core.wanted import existing_pods, wanted_pods
+from controller.lacking import Wants
+from shared.core.wanted import current_pods, wanted_pods
 
 _LAG_S: Final = 5.0
 """For how long what an owner says of its pods may be from before what the pods say."""
@@ -41,5 +42,6 @@ class Unplaced:
 def _unplaced(owner: Mapping[str, Any] | None, placed: int) -> int:
     if owner is None or owner["metadata"].get("deletionTimestamp"):
         return 0
-    # More than it wants it has only while it is rolled out.
-    return max(0, min(existing_pods(owner), wanted_pods(owner) or 0) - placed)
+    # Those of an earlier template may have asked for nothing. More than it wants it has only while it is rolled out.
+    number = max(0, min(current_pods(owner), wanted_pods(owner) or 0) - placed)
+    return number if number and Wants.of(owner, owner["metadata"].get("namespace", "")).templates else 0

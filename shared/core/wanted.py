@@ -38,6 +38,17 @@ def existing_pods(owner: Mapping[str, Any]) -> int:
     return 0
 
 
+def current_pods(owner: Mapping[str, Any]) -> int:
+    """How many of the pods that the owner says that it has are of its present template."""
+    status = owner.get("status") or {}
+    match owner.get("apiVersion"), owner.get("kind"):
+        case "apps/v1", "Deployment" | "StatefulSet":
+            return int(status.get("updatedReplicas", 0))
+        case "apps/v1", "DaemonSet":
+            return int(status.get("updatedNumberScheduled", 0))
+    return existing_pods(owner)
+
+
 def creates_one_at_a_time(owner: Mapping[str, Any]) -> bool:
     """Whether the owner creates no pod before the one that it created last is ready."""
     one_by_one = (owner.get("spec") or {}).get("podManagementPolicy", "OrderedReady") == "OrderedReady"

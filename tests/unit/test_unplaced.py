@@ -7,12 +7,34 @@ from typing import Any
 import pytest
 
 from controller.unplaced import Unplaced
+from shared.api import names
+
+ASKS = {names.VRAM: "6"}
 
 
-def owner(has: int, kind: str = "Deployment", **metadata: Any) -> dict[str, Any]:
-    """One that wants 4 pods."""
-    status = {"replicas": has}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 4}, "status": status}
+def owner(
+    has: int,
+    kind: str = "Deployment",
+    *,
+    earlier: int = 0,
+    asks: dict[str, str] = ASKS,
+    **metadata: Any,
+) -> dict[str, Any]:
+    """One that wants 4 pods and has some, `earlier` of them of an earlier template."""
+    template = {"metadata": {"annotations": asks}, "spec": {"containers": [{"name": "server", "image": "server:1"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "chat", "namespace": "models", **metadata},
+        "spec": {"replicas": 4, "template": template},
+        "status": {
+            "replicas": has,
+            "updatedReplicas": has - earlier,
+            "desiredNumberScheduled": 4,
+            "currentNumberScheduled": has,
+            "updatedNumberScheduled": has - earlier,
+        },
+    }
 
 
 @pytest.mark.parametrize(
@@ -22,6 +44,12 @@ def owner(has: int, kind: str = "Deployment", **metadata: Any) -> dict[str, Any]
         pytest.param(owner(4), 4, 0, id="all-are-placed"),
         pytest.param(owner(3), 3, 0, id="one-is-to-come"),
         pytest.param(owner(6), 4, 0, id="a-rollout-has-more"),
+        pytest.param(owner(4, earlier=4), 0, 0, id="all-are-of-a-template-that-may-have-asked-for-nothing"),
+        pytest.param(owner(4, earlier=2), 1, 1, id="some-are-of-such-a-template"),
+        pytest.param(owner(4, "StatefulSet", earlier=3), 0, 1, id="stateful-set"),
+        pytest.param(owner(4, "DaemonSet", earlier=3), 0, 1, id="daemon-set"),
+        pytest.param(owner(4, "ReplicaSet"), 3, 1, id="replica-set"),
+        pytest.param(owner(4, asks={}), 0, 0, id="it-asks-for-nothing-any-more"),
         pytest.param(owner(4), 6, 0, id="some-shut-down"),
         pytest.param(owner(4, "RayCluster"), 0, 0, id="unknown-kind"),
         pytest.param(owner(4, deletionTimestamp="2026-11-30T10:00:00Z"), 0, 0, id="being-deleted"),
