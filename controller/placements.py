@@ -221,7 +221,7 @@ class Placements:
         pods = [pod for key in members if (pod := self._cluster.pod(key)) is not None]
         fates = [fate for key in members if (fate := self._fates.of(key)) is not None]
         stored = ours.refusals if ours is not None and not gone and not is_adopted else {}
-        lost = {} if is_closed else self._lost.of(workload, owner)
+        lost = self._lost.of(workload, owner)
         refusals = with_lost(stored, lost)
         now = self._now()
         standing = {
@@ -229,7 +229,9 @@ class Placements:
             for key, refusal in refusals.items()
             if is_closed or await still_refused(self._owners, namespace, top, owner, key, refusal, pods, now)
         }
-        if gone or not (is_top or pods or fates or standing):
+        # One that may not be read may be gone: its report, which somebody has collected, is not made again for nothing.
+        is_shown = ours is not None if is_closed else is_top
+        if gone or not (is_shown or pods or fates or standing):
             self._unplaced.forget(top.uid)
             self._told.pop(top.uid, None)
             self._untold.pop(top.uid, None)

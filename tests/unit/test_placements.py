@@ -63,9 +63,16 @@ def keeping(control: Control, events: Events | None = None, recorder: ControlRec
     )
 
 
+ASKING = {
+    "metadata": {"annotations": {names.VRAM: "6"}},
+    "spec": {"containers": [{"name": "server", "image": "server:1"}]},
+}
+"""A template of pods."""
+
+
 def a_deployment(control: Control, replicas: int = 1) -> tuple[OwnerRef, OwnerRef]:
     """A Deployment named `chat` and its ReplicaSet."""
-    top = an_owner(control.served, "Deployment", "chat", replicas=replicas)
+    top = an_owner(control.served, "Deployment", "chat", replicas=replicas, template=ASKING)
     return top, an_owner(control.served, "ReplicaSet", "chat-5d4f", top, replicas=replicas)
 
 
@@ -956,6 +963,19 @@ class TestDeletedReports:
         assert waits["Waiting"] == "True"
         assert told(control, "NoFit") == [("chat", "insufficient_capacity: full", 1)]
 
+    async def test_that_of_a_workload_that_may_not_be_read_stays_deleted(self, control: Control) -> None:
+        """It may be gone: then the garbage collector would delete it as often as it was made."""
+        top, _ = await self.refused(control)
+        forbidden = faults.respond(403, '{"reason":"Forbidden"}')
+        control.served.server.fail(forbidden, method="GET", path="deployments", times=1000)
+        before = len(control.served.server.requests)
+        await self.delete_report(control, top)
+        await eventually(lambda: any("GET" in each for each in control.served.server.requests[before:]))
+        later = an_owner(control.served, "StatefulSet", "later", template=ASKING)
+        await control.refuse(later, later)
+        await becomes(control, later, "Failed")
+        assert control.placement(top) is None
+
     async def test_one_that_is_refused_anew_has_waited_since_the_first(self, control: Control) -> None:
         top, replica_set = await self.refused(control)
         await self.delete_report(control, top)
@@ -1024,7 +1044,7 @@ class TestCreatedPastTheWebhook:
         await control.refuse(top, replica_set)
         await becomes(control, top, "Failed")
         for owner in (top, replica_set):
-            await control.says(owner, replicas=1)
+            await control.says(owner, replicas=1, updatedReplicas=1)
         status = await becomes(control, top, "Pending")
         assert status["refusals"] == {}
         await eventually(lambda: control.status(top).get("where") == "(1 without a place)")
@@ -1038,11 +1058,11 @@ class TestCreatedPastTheWebhook:
         """Some kinds say that they have it."""
         monkeypatch.setattr("controller.placements._TROUBLED_PERIOD_S", 0.1)
         monkeypatch.setattr("controller.unplaced._LAG_S", 0.0)
-        top = an_owner(control.served, "StatefulSet", "chat", replicas=2)
+        top = an_owner(control.served, "StatefulSet", "chat", replicas=2, template=ASKING)
         pod = control.see_pod("chat-0", top)
         control.see_pod("chat-1", top)
         await becomes(control, top, "Running")
-        await control.says(top, replicas=2)
+        await control.says(top, replicas=2, updatedReplicas=2)
         control.fates.seen(pod.key, replace(a_fate("chat-0", "Failed", owner=top), key=pod.key))
         control.cluster.pod_deleted(pod.key)
         await becomes(control, top, "Pending")
