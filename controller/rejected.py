@@ -38,14 +38,16 @@ _HELD_BACK_S: Final = 10.0
 
 _AVOIDED: Final = "for five minutes pods go there only where no other node has room"
 _OWNED: Final = (
-    "its owner creates another; if that goes on, see whether the node's device plugin runs and whether pods get to the "
-    "node past the scheduler"
+    "its owner creates another if it still wants one; if that goes on, see whether the node's device plugin runs and "
+    "whether pods get to the node past the scheduler"
 )
 _BARE: Final = "it will not start again: delete it and create it anew"
 
 
 class Rejected:
-    """A dead pod of an owner goes once it is explained there. One without an owner stays: nobody creates another."""
+    """A dead pod of an owner goes once it is explained there. One without an owner stays, since nobody creates another,
+    and so does the newest of an owner of a custom kind, which may look at it and create none.
+    """
 
     def __init__(
         self,
@@ -85,9 +87,9 @@ class Rejected:
             is_told = await self._tell(key, newest)
             if newest.owner is None:
                 return
-            if is_told or len(pods) > 1:
+            if len(pods) > 1 or (is_told and _is_replaced(newest.owner)):
                 await self._clear(key, pods[0])
-            else:
+            elif not is_told:
                 self._queue.add_after(key, _HELD_BACK_S)
         except (NotFound, Forbidden) as error:
             # Its namespace goes, and takes it along.
@@ -124,6 +126,11 @@ class Rejected:
             self._recorder.rejected_deleted.inc()
         log.info("rejected pod deleted", namespace=oldest.namespace, pod=oldest.name, node=oldest.node)
         self._cluster.rejected.deleted(oldest.uid)  # the watch says the same a moment later
+
+
+def _is_replaced(owner: OwnerRef) -> bool:
+    """Whether the owner is of Kubernetes' own kinds, which count pods that are gone as they count dead ones."""
+    return (owner.api_version, owner.kind) in paths.OWNER_KINDS
 
 
 def _age(pod: RejectedPod) -> tuple[str, str]:

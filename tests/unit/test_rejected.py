@@ -86,8 +86,9 @@ async def test_the_workload_is_told_what_the_kubelet_said_and_what_to_do(control
     await eventually(lambda: bool(control.events()))
     message = (
         f"the kubelet of node t4 rejected a pod (UnexpectedAdmissionError): Pod was rejected: Allocate failed for "
-        f"{CARD}; for five minutes pods go there only where no other node has room; its owner creates another; if "
-        f"that goes on, see whether the node's device plugin runs and whether pods get to the node past the scheduler"
+        f"{CARD}; for five minutes pods go there only where no other node has room; its owner creates another if "
+        f"it still wants one; if that goes on, see whether the node's device plugin runs and whether pods get to the "
+        f"node past the scheduler"
     )
     assert told(control) == [("Warning Rejected", "Deployment", message)]
 
@@ -118,6 +119,16 @@ async def test_those_of_owners_go_once_they_are_explained_and_equal_words_are_sa
     reject(control, placed("chat-5", owner, 5), "other words")
     await eventually(lambda: len(control.events()) == 3)
     assert [each["count"] for each in control.events()] == [1, 1, 1]
+
+
+async def test_of_a_custom_kind_the_newest_stays_since_it_may_create_no_other(control: Control) -> None:
+    owner = OwnerRef("argoproj.io/v1alpha1", "Workflow", "steps", "uid-of-steps")
+    for number in range(3):
+        reject(control, placed(f"step-{number}", owner, number))
+    recorder = start(control)
+    await eventually(lambda: value(recorder, "placement_rejected_pods_deleted_total") == 2)
+    await eventually(lambda: len(control.events()) == 1)
+    assert left(control) == ["step-2"]
 
 
 async def test_equal_words_are_said_again_after_some_minutes(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
