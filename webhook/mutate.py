@@ -267,26 +267,19 @@ def _asked(stripped: Mapping[str, Any], pod: Mapping[str, Any]) -> ReadPod:
     except InvalidRequest as error:
         if has_lost_its_ask(pod):
             # What is wrong then may be what a placement wrote and nobody can tell from the user's own words.
-            raise _lost_ask(pod) from error
+            raise _without_ask(pod) from error
         raise
     if read.demand is None and is_marked(pod):
-        raise _lost_ask(pod) if has_lost_its_ask(pod) else _no_ask(pod)
+        raise _without_ask(pod)
     return read
 
 
-def _lost_ask(pod: Mapping[str, Any]) -> InvalidRequest:
-    return InvalidRequest(
-        f"metadata.labels[{names.RESERVATION}]",
-        str(reservation_of(pod)),
-        "is a placement's mark on a copy without the annotations that tell what it asked",
-        f"keep them (kubectl debug --keep-annotations), or ask with {names.VRAM}",
-    )
-
-
-def _no_ask(pod: Mapping[str, Any]) -> InvalidRequest:
-    return InvalidRequest(
-        f"metadata.labels[{names.RESERVATION}]",
-        str(reservation_of(pod)),
-        "is a placement's mark on a pod that asks for nothing",
-        f"remove it, or ask with the annotation {names.VRAM}",
-    )
+def _without_ask(pod: Mapping[str, Any]) -> InvalidRequest:
+    """Why a marked pod is refused of which nothing tells what it asks."""
+    if has_lost_its_ask(pod):
+        problem = "a copy without the annotations that tell what it asked"
+        fix = f"keep them (kubectl debug --keep-annotations), or ask with {names.VRAM}"
+    else:
+        problem, fix = "a pod that asks for nothing", f"remove it, or ask with the annotation {names.VRAM}"
+    label = f"metadata.labels[{names.RESERVATION}]"
+    return InvalidRequest(label, str(reservation_of(pod)), f"is a placement's mark on {problem}", fix)
