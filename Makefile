@@ -51,15 +51,18 @@ down: $(STAMP) ## End a cluster that `make up` left running: make down [NAME=dev
 .PHONY: test
 test: binaries ## Everything that has to pass
 	@$(MAKE) lint crds-check chart cases fuzz-short
-	@mkdir -p build
+	@mkdir -p build; rm -f build/*.passed
 	@echo "The unit tests run beside the end-to-end tests; what they print follows at the end (build/unit.log)."
-	@{ $(MAKE) unit >build/unit.log 2>&1 && touch build/unit.passed; } & \
-		unit=$$!; rm -f build/unit.passed; e2e=0; \
-		trap 'kill $$unit 2>/dev/null' INT TERM; \
-		$(MAKE) e2e || e2e=$$?; \
-		$(MAKE) chaos-short || e2e=$$?; \
+	@part() { export COLUMNS=400; $(MAKE) "$$1" && touch "build/$$1.passed"; }; \
+		part unit >build/unit.log 2>&1 & \
+		unit=$$!; trap 'kill $$unit 2>/dev/null' INT TERM; \
+		part e2e 2>&1 | tee build/e2e.log || true; \
+		part chaos-short 2>&1 | tee build/chaos-short.log || true; \
 		wait $$unit || true; cat build/unit.log; \
-		test -f build/unit.passed && exit $$e2e
+		failed=0; for part in unit e2e chaos-short; do \
+			if ! test -f build/$$part.passed; then failed=1; echo "error: make $$part failed; the end of build/$$part.log:"; \
+				tail -n 20 build/$$part.log; fi; \
+		done; exit $$failed
 
 .PHONY: unit
 unit: binaries ## Unit, property and contract tests, with the coverage of the core
