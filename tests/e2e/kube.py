@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ import pytest
 
 from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.nodes import GPU_NODES
+from hack.devcluster.patience import looks
 from shared.api import names
 from shared.core.ledger import Entry, decode_all, merge_shares
 
@@ -41,13 +41,13 @@ _GROUPS = {
 
 
 def until(what: str, read: Callable[[], T], *, within_s: float = PATIENCE_S) -> T:
-    """Asks `read` again and again until it gives something true, and returns that. Fails the test after `within_s`."""
-    deadline = time.monotonic() + within_s
-    while not (last := read()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"not true after {within_s:.0f} s: {what} (last seen: {last!r})")
-        time.sleep(_POLL_S)
-    return last
+    """Asks `read` again and again until it gives something true, and returns that. Fails the test after `within_s`,
+    later where the machine is busy.
+    """
+    for _ in looks(within_s, _POLL_S):
+        if last := read():
+            return last
+    pytest.fail(f"not true after {within_s:.0f} s or more: {what} (last seen: {last!r})")
 
 
 def find(api: Api, path: str) -> Json | None:
@@ -301,8 +301,7 @@ def mismatch(api: Api, nodes: Iterable[str]) -> str:
 def wait_balanced(api: Api, nodes: Iterable[str], *, within_s: float = PATIENCE_S) -> None:
     """Waits until ledgers, summaries and pods of `nodes` say the same and no budget is exceeded."""
     nodes = list(nodes)
-    deadline = time.monotonic() + within_s
-    while difference := mismatch(api, nodes):
-        if time.monotonic() > deadline:
-            pytest.fail(f"after {within_s:.0f} s: {difference}")
-        time.sleep(_POLL_S)
+    for _ in looks(within_s, _POLL_S):
+        if not (difference := mismatch(api, nodes)):
+            return
+    pytest.fail(f"after {within_s:.0f} s or more: {difference}")

@@ -90,7 +90,7 @@ def test_how_placements_ended_is_remembered(
 
 def _wait(cluster: AnyCluster, namespace: Namespace, wish: str) -> None:
     for state in ("create", wish):
-        cluster.kubectl("wait", f"--for={state}", "--timeout=20s", _REPORT, "-n", namespace.name)
+        cluster.kubectl("wait", f"--for={state}", "--timeout=60s", _REPORT, "-n", namespace.name)
 
 
 def _columns(cluster: AnyCluster, namespace: Namespace) -> dict[str, str]:

@@ -225,7 +225,7 @@ def test_a_model_placement_tells_the_story(api: Api, cluster: AnyCluster, pool: 
         assert column in row, f"{header}\n{row}"
 
     namespace.delete("Pod", "holder")
-    waits = ("wait", "--for=condition=Placed", "--timeout=20s", "modelplacement/deployment-chat")
+    waits = ("wait", "--for=condition=Placed", "--timeout=60s", "modelplacement/deployment-chat")
     cluster.kubectl(*waits, "-n", namespace.name)
     until("it runs", lambda: namespace.placement("Deployment", "chat").get("phase") == "Running")
     status = namespace.placement("Deployment", "chat")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ import pytest
 from hack.devcluster.api import Api, ApiError
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
+from hack.devcluster.patience import looks
 from hack.devcluster.processes import Process, stop_all
 from tests.e2e.conftest import Stage
 from tests.e2e.invariants import NEVER, Kind, findings
@@ -128,8 +128,7 @@ def wait_true_to_pods(api: Api, nodes: Collection[str], *, within_s: float = CON
 
     Fails the test with what still is wrong after `within_s`.
     """
-    deadline = time.monotonic() + within_s
-    while found := [each for each in findings(api, nodes) if each.kind is not Kind.KEPT]:
-        if time.monotonic() > deadline:
-            pytest.fail(f"after {within_s:.0f} s: " + "; ".join(map(str, found)))
-        time.sleep(_LOOK_S)
+    for _ in looks(within_s, _LOOK_S):
+        if not (found := [each for each in findings(api, nodes) if each.kind is not Kind.KEPT]):
+            return
+    pytest.fail(f"after {within_s:.0f} s or more: " + "; ".join(map(str, found)))
