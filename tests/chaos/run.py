@@ -51,7 +51,7 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
         pools(stage) as make_pool,
         namespaces(stage.api) as make_namespace,
     ):
-        scene = Scene(stage, seed, scenario.name, seconds, make_pool, make_namespace)
+        scene = Scene(stage, seed, scenario.name, seconds, make_pool, make_namespace, scenario.least_admitted)
         checker = Checker(stage.api, lambda: tuple(scene.nodes))
         wrong: list[str] = []
         with checker.looking(), _progress(scene, schedule, say):

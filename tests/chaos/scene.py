@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -30,6 +31,7 @@ _GROUPS = 3
 _ROLLOUT_STEP_S = 0.7
 _WHOLE_GPUS = 2
 _WHOLE_PAUSE_S = 1.0
+_LONGEST_MORE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,13 @@ class Scene:
     seconds: float
     make_pool: MakePool
     make_namespace: MakeNamespace
+    least_admitted: int = 0
     nodes: list[str] = field(default_factory=list)
     created: Counter[str] = field(default_factory=Counter)
     figures: dict[str, str] = field(default_factory=dict)
     """Measured by the scenario itself, for people."""
+    _streams: list[Stream] = field(default_factory=list)
+    """Loads under way, which are not counted yet."""
 
     @property
     def api(self) -> Api:
@@ -81,22 +86,30 @@ class Scene:
         self.created.update(str(one.outcome) for one in creates)
 
     def lasting(self) -> Iterator[float]:
-        """The time that is left, again and again, until the trouble is to be over."""
+        """The time that is left, again and again, until the trouble is to be over.
+
+        On a machine that is too busy to have admitted enough by then it goes on for a while: of what was not admitted
+        nothing can be lost.
+        """
         end = time.monotonic() + self.seconds
-        while (left := end - time.monotonic()) > 0:
-            yield left
+        while (left := end - time.monotonic()) > 0 or (left > -_LONGEST_MORE_S and not self._has_seen_enough()):
+            yield max(left, 0.0)
+
+    def _has_seen_enough(self) -> bool:
+        """Whether `least_admitted` creates were admitted, and one at least of every load."""
+        admitted = [stream.outcomes()[Outcome.ADMITTED] for stream in self._streams]
+        return all(admitted) and sum(admitted) + self.created[Outcome.ADMITTED] >= self.least_admitted
 
     @contextlib.contextmanager
     def load(self, *, callers: int = 4, pause_s: float = 0.15) -> Iterator[Stream]:
         """While the context lasts, models come and go on pools of their own: bare pods, Deployments, and whole GPUs."""
         here, namespace = self.pool(_CARD_GB, _CARD_GB, _CARD_GB, nodes=3), self.make_namespace()
         with (
-            churn(namespace, here.name, self.seed, gb=6, callers=callers, pause_s=pause_s) as creates,
+            self._counted(churn(namespace, here.name, self.seed, gb=6, callers=callers, pause_s=pause_s)) as creates,
             self.rollouts(namespace, here),
             self.whole_gpus(),
         ):
             yield creates
-        self.count(creates.creates)
 
     @contextlib.contextmanager
     def rollouts(self, namespace: Namespace, pool: Pool) -> Iterator[None]:
@@ -115,12 +128,22 @@ class Scene:
         labels = {f"{names.GFD_PREFIX}memory": "23028"}
         here = self.pool(offers={names.NVIDIA_GPU: _WHOLE_GPUS}, labels=labels)
         one, namespace = {names.NVIDIA_GPU: "1"}, self.make_namespace()
-        with churn(namespace, here.name, self.seed, limits=one, callers=2, pause_s=_WHOLE_PAUSE_S) as stream:
+        with self._counted(
+            churn(namespace, here.name, self.seed, limits=one, callers=2, pause_s=_WHOLE_PAUSE_S)
+        ) as stream:
             yield
-        self.count(stream.creates)
         admitted = stream.outcomes()[Outcome.ADMITTED]
         self.figures["whole GPUs"] = f"{admitted} of {len(stream.creates)} admitted"
         assert admitted, "no pod with a whole GPU was admitted"
+
+    @contextlib.contextmanager
+    def _counted(self, load: AbstractContextManager[Stream]) -> Iterator[Stream]:
+        """A load, which counts as under way until the context ends."""
+        with load as stream:
+            self._streams.append(stream)
+            yield stream
+        self._streams.remove(stream)
+        self.count(stream.creates)
 
     def kill(self, process: Process, sig: signal.Signals = signal.SIGKILL) -> None:
         """Sends a signal, and writes it down."""
