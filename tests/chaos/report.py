@@ -30,7 +30,8 @@ class Row:
     converged_s: float
     wrong: tuple[str, ...] = ()
     least_admitted: int = 0
-    answers_all: bool = False
+    never: tuple[Outcome, ...] = ()
+    """What no create may have come to."""
     unrecorded: frozenset[str] = frozenset()
     figures: dict[str, str] = field(default_factory=dict)
 
@@ -48,9 +49,7 @@ class Row:
             found.append("no version of a ledger was judged")
         if (admitted := self.created[Outcome.ADMITTED]) < self.least_admitted:
             found.append(f"{admitted} creates were admitted, of {self.least_admitted} at least")
-        unanswered = self.created[Outcome.FAILED] + self.created[Outcome.UNAVAILABLE]
-        if self.answers_all and unanswered:
-            found.append(f"{unanswered} creates failed or were unavailable")
+        found += [f"creates that came to {each}: {self.created[each]}" for each in self.never if self.created[each]]
         return [*found, *self.wrong]
 
     def __str__(self) -> str:

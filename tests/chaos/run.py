@@ -73,7 +73,7 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
             converged_s,
             (*wrong, *left, *checker.repeated_events(schedule)),
             scenario.least_admitted,
-            scenario.answers_all,
+            scenario.never(seconds),
             frozenset(checker.unrecorded),
             scene.figures,
         )

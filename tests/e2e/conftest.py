@@ -33,6 +33,9 @@ from tests.e2e.reviews import NOWHERE, WebhookPort, webhook_ports
 
 AnyCluster: TypeAlias = DevCluster | ExistingCluster
 
+PATIENT: Mapping[str, Any] = {"webhook": {"timeoutSeconds": 10}}
+"""Chart values. A machine that runs other tests beside may stand still for longer than the default, 3 s."""
+
 _RUN = secrets.token_hex(2)
 _numbers = itertools.count(1)
 _MODELS = {
@@ -100,7 +103,7 @@ def stage() -> Iterator[Stage]:
         yield Stage(existing, None)
         existing.api.close()
         return
-    with DevCluster() as cluster, Operator(cluster, webhooks=2) as operator:
+    with DevCluster() as cluster, Operator(cluster, webhooks=2, values=PATIENT) as operator:
         yield Stage(cluster, operator)
 
 

@@ -84,7 +84,8 @@ def test_a_renewal_fails_no_create(
         after_exchange = len(stream.creates)
         until("pods are created after the exchange", lambda: len(stream.creates) > after_exchange + 4)
     assert secret_entry(stage.api, "tls.crt") != before
-    assert stream.not_admitted() == []
+    assert stream.failed() == []
+    assert stream.outcomes()[Outcome.ADMITTED]
 
 
 def _wait_in_use(stage: OwnStage) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
 from shared.api import names
-from tests.e2e.conftest import MakePool
+from tests.e2e.conftest import PATIENT, MakePool
 from tests.e2e.kube import Namespace, deployment, until
 from tests.e2e.trouble import OwnStage
 
@@ -28,7 +28,7 @@ def stage() -> Iterator[OwnStage]:
     """A controller that may read logs."""
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: the operator there is not ours to install with other values")
-    values = {"placement": {"readLogs": True}}
+    values = {**PATIENT, "placement": {"readLogs": True}}
     with DevCluster() as cluster, Operator(cluster, values=values) as operator:
         yield OwnStage(cluster, operator)
 

@@ -12,7 +12,7 @@ from hack.devcluster.cluster import DevCluster
 from hack.devcluster.nodes import GPU_NODES
 from hack.devcluster.operator import Operator
 from shared.api import names
-from tests.e2e.conftest import MakePool, Pool, Stage, namespaces, pools
+from tests.e2e.conftest import PATIENT, MakePool, Pool, Stage, namespaces, pools
 from tests.e2e.kube import Namespace, booked, deployment, node_of, pod, shares, until, wait_balanced
 
 pytestmark = pytest.mark.e2e
@@ -23,7 +23,7 @@ def exclusive() -> Iterator[Stage]:
     """A cluster of its own, whose operator is installed without shared cards."""
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: this needs an operator that is installed with other values")
-    values = {"placement": {"vramPluginV2": {"enabled": False}}}
+    values = {**PATIENT, "placement": {"vramPluginV2": {"enabled": False}}}
     with DevCluster() as cluster, Operator(cluster, values=values) as operator:
         yield Stage(cluster, operator)
 

@@ -21,8 +21,6 @@ from tests.e2e.trouble import wait_true_to_pods, watched
 pytestmark = pytest.mark.e2e
 
 _ROUNDS = 3
-_TOO_LATE = "context deadline exceeded"
-"""In what the API server says when a webhook did not answer within its `timeoutSeconds`."""
 
 
 def test_200_creates_on_many_nodes_fill_the_room_for_100_exactly(
@@ -50,7 +48,7 @@ def _fill(stage: Stage, here: Pool, namespace: Namespace, *, creates: int, room:
             answers = create_at_once(namespace, [pods[name] for name in lost])
             _tell(answers)
             created.update({one.name: one for one in answers})
-            lost = [one.name for one in answers if one.outcome is Outcome.UNAVAILABLE or _TOO_LATE in one.said]
+            lost = [one.name for one in answers if one.outcome in {Outcome.UNAVAILABLE, Outcome.LATE}]
             if not lost:
                 break
             wait_true_to_pods(stage.api, here.nodes)

@@ -13,7 +13,7 @@ from hack.devcluster.operator import Operator
 from hack.devcluster.spec import NodeSpec
 from shared.api import names
 from shared.core.ledger import Mark
-from tests.e2e.conftest import MakePool, Pool, Stage, admitted, namespaces, pools, seed_managed_nodes
+from tests.e2e.conftest import PATIENT, MakePool, Pool, Stage, admitted, namespaces, pools, seed_managed_nodes
 from tests.e2e.invariants import findings
 from tests.e2e.kube import Namespace, booked, deployment, ledger, phase, pod, reservation, until, wait_balanced
 from tests.e2e.reviews import NOWHERE, webhook_ports
@@ -36,7 +36,7 @@ def preempting() -> Iterator[Stage]:
     """A cluster of its own, whose operator is installed with preemption."""
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: this needs an operator that is installed with other values")
-    values = {"placement": {"preemption": "enabled"}}
+    values = {**PATIENT, "placement": {"preemption": "enabled"}}
     with DevCluster() as cluster, Operator(cluster, webhooks=2, values=values) as operator:
         _create_classes(cluster.api)
         yield Stage(cluster, operator)

@@ -13,7 +13,7 @@ from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
 from shared.api import names
-from tests.e2e.conftest import MakePool, Pool, Stage
+from tests.e2e.conftest import PATIENT, MakePool, Pool, Stage
 from tests.e2e.kube import Namespace, deployment, find, node_of, phase, pod, shares, template, until, wait_balanced
 
 pytestmark = pytest.mark.e2e
@@ -29,7 +29,7 @@ def stage() -> Iterator[Stage]:
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: this needs an operator that is installed with other values")
     kind = {"apiVersion": f"{_GROUP}/v1", "kind": "ModelGroup", "plural": "modelgroups", "wake": True}
-    values = {"placement": {"stuckAfterSeconds": 2}, "ownerKinds": [kind]}
+    values = {**PATIENT, "placement": {"stuckAfterSeconds": 2}, "ownerKinds": [kind]}
     with DevCluster() as cluster, Operator(cluster, values=values) as operator:
         yield Stage(cluster, operator)
 

@@ -15,7 +15,7 @@ from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
 from hack.devcluster.patience import looks
 from hack.devcluster.processes import Process, stop_all
-from tests.e2e.conftest import Stage
+from tests.e2e.conftest import PATIENT, Stage
 from tests.e2e.invariants import NEVER, Kind, findings
 
 CONVERGED_S = 60.0
@@ -45,7 +45,7 @@ def own_stage(
     if os.environ.get("E2E_KUBECONFIG"):
         pytest.skip("E2E_KUBECONFIG is set: these tests kill and restart processes of a cluster of their own")
     with DevCluster() as cluster:
-        operator = Operator(cluster, webhooks=webhooks, controllers=controllers, via=via)
+        operator = Operator(cluster, webhooks=webhooks, controllers=controllers, via=via, values=PATIENT)
         for process in operator.controllers:
             change_environment(process, PLACEMENT_UNCONFIRMED_TTL_SECONDS=str(ttl_s))
         with operator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from hack.devcluster.api import Json
 from shared.api import names
 from tests.chaos.report import Row
+from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.standstill import standing, unbound
 from tests.e2e.creates import Outcome
 from tests.unit.test_invariants import a_pod
@@ -147,7 +149,7 @@ def test_a_sound_row_passes() -> None:
         pytest.param({"looks": 0}, id="nobody-looked"),
         pytest.param({"ledgers": 0}, id="no-ledger-was-judged"),
         pytest.param({"least_admitted": 6}, id="too-little-was-admitted"),
-        pytest.param({"answers_all": True}, id="some-creates-failed"),
+        pytest.param({"never": (Outcome.FAILED,)}, id="some-creates-failed"),
         pytest.param({"wrong": ("AssertionError: so",)}, id="the-scenario-says-so"),
     ],
 )
@@ -155,3 +157,16 @@ def test_each_figure_that_may_not_be_fails_the_row(figures: dict[str, Any]) -> N
     row = _row(**figures)
     assert len(row.failures) == 1
     assert "FAILED" in str(row)
+
+
+def test_a_late_create_counts_in_the_whole_run_and_not_in_the_short_one() -> None:
+    scenario = SCENARIOS["rolling-restart"]
+    assert scenario.short_s is not None
+    late, failed = ({str(Outcome.ADMITTED): 50, str(each): 1} for each in (Outcome.LATE, Outcome.FAILED))
+
+    def failures(created: dict[str, int], seconds: float) -> list[str]:
+        return replace(_row(never=scenario.never(seconds)), created=Counter(created)).failures
+
+    assert failures(late, scenario.seconds) == ["creates that came to late: 1"]
+    assert failures(late, scenario.short_s) == []
+    assert failures(failed, scenario.short_s) == ["creates that came to failed: 1"]

@@ -26,7 +26,7 @@ def _rotation(scene: Scene) -> None:
         after = len(stream.creates)
         until("pods are created after that", lambda: len(stream.creates) > after + _MORE)
     scene.count(stream.creates)
-    failed = [f"{one.name}: {one.said}" for one in stream.not_admitted()]
+    failed = [f"{one.name}: {one.said}" for one in stream.failed()]
     assert not failed, f"reviews failed: {'; '.join(failed[:3])}"
 
 
