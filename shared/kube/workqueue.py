@@ -103,11 +103,17 @@ class WorkQueue(Generic[K]):
         await self._ready.join()
 
     async def run(self, worker: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
-        """Feeds keys to `worker`, `workers` at a time, until cancelled; a key that fails is retried."""
+        """Feeds keys to `worker`, `workers` at a time, until cancelled; a key that fails is retried.
+
+        Keys that were to be looked at later are forgotten then: their timers would keep the queue alive.
+        """
         with self._recorder.at_work(self.name, self):
-            async with asyncio.TaskGroup() as group:
-                for _ in range(workers):
-                    group.create_task(self._work(worker))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(workers):
+                        group.create_task(self._work(worker))
+            finally:
+                self._forget_timers()
 
     async def _work(self, worker: Callable[[K], Awaitable[None]]) -> None:
         while True:
@@ -125,6 +131,11 @@ class WorkQueue(Generic[K]):
                 log.exception("work failed", queue=self.name, key=str(key), retry_s=delay_s)
             finally:
                 self.done(key)
+
+    def _forget_timers(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
 
     def _due(self, key: K) -> None:
         del self._timers[key]

@@ -19,7 +19,11 @@ def look_seldom() -> None:
 
 
 def keep_what_is_there() -> None:
-    """To be called when the first lists are complete."""
+    """To be called when the first lists are complete.
+
+    What an earlier call kept and nobody refers to any more goes: a controller may lead again and again.
+    """
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_USUAL)

@@ -167,6 +167,21 @@ async def test_a_cancelled_worker_gives_its_key_back() -> None:
     assert await drain(queue) == ["a"]
 
 
+async def test_of_a_queue_that_nobody_works_at_any_more_nothing_comes_due() -> None:
+    queue = a_queue()
+    queue.add_after("a", 0.01)
+    running = asyncio.create_task(queue.run(_nothing))
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running})
+    await asyncio.sleep(0.02)
+    assert len(queue) == 0
+
+
+async def _nothing(_: str) -> None:
+    """Work that is done at once."""
+
+
 async def test_a_queue_is_idle_when_no_key_waits_or_is_in_work() -> None:
     queue = a_queue()
     await queue.idle()
