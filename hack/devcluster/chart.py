@@ -106,7 +106,7 @@ def install(cluster: DevCluster, objects: list[Json], webhook_url: str) -> None:
     _apply(cluster, [namespace, *crds])
     names = [f"crd/{document['metadata']['name']}" for document in crds]
     if names:
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names)
     _apply(cluster, [called_at(document, webhook_url) for document in others])
 
 

@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 
 HOST = "127.0.0.1"
-_TIMEOUT_S = 5.0
+_TIMEOUT_S = 20.0
 
 
 def answers(port: int, path: str, ca: Path | None = None) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
 from hack.devcluster.api import Api, ApiError, Json
+from hack.devcluster.patience import looks
 from hack.devcluster.spec import NodeSpec
 from shared.api.names import API_VERSION, GPU_NODE, GROUP, VERSION, card_resource
 from shared.core.cards import CardClass, budget_gb, describe_models
@@ -40,12 +40,11 @@ def seed_nodes(api: Api, nodes: Sequence[NodeSpec]) -> None:
 def wait_nodes_ready(api: Api, names: Iterable[str]) -> None:
     """Wait until these nodes are Ready and have lost the taint of new nodes."""
     waiting = set(names)
-    deadline = time.monotonic() + _READY_S
-    while waiting:
+    for _ in looks(_READY_S, _POLL_S):
         waiting -= {node["metadata"]["name"] for node in api.get(_NODES)["items"] if _takes_pods(node)}
-        if time.monotonic() > deadline:
-            raise NodesNotReadyError(f"not ready after {_READY_S:.0f} s: {', '.join(sorted(waiting))}")
-        time.sleep(_POLL_S)
+        if not waiting:
+            return
+    raise NodesNotReadyError(f"not ready after {_READY_S:.0f} s: {', '.join(sorted(waiting))}")
 
 
 def _takes_pods(node: Json) -> bool:

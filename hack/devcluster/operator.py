@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ from hack.devcluster.api import ApiError, Json
 from hack.devcluster.cluster import ROOT, DevCluster
 from hack.devcluster.health import HOST, answers, listens
 from hack.devcluster.kubeconfig import write_kubeconfig
+from hack.devcluster.patience import looks
 from hack.devcluster.processes import Process, ProcessError, free_ports, log_tail, stop_all
 from shared.api.names import card_resource
 
@@ -148,13 +148,12 @@ class Operator:
         )
 
     def _wait_until(self, what: str, true: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _READY_S
-        while not true():
-            if time.monotonic() > deadline:
-                log = self.controller.log
-                raise ProcessError(f"after {_READY_S:.0f} s it is not true that {what}; {log}:\n{log_tail(log)}")
-            time.sleep(_POLL_S)
-        self._say(what)
+        for _ in looks(_READY_S, _POLL_S):
+            if true():
+                self._say(what)
+                return
+        log = self.controller.log
+        raise ProcessError(f"after {_READY_S:.0f} s it is not true that {what}; {log}:\n{log_tail(log)}")
 
     def _trusted(self) -> bool:
         configurations = [self._cluster.api.get(path) for path in chart.webhook_configurations(self._objects)]

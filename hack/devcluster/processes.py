@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hack.devcluster.patience import looks
+
 _TETHER = Path(__file__).with_name("tether.py")
 _POLL_S = 0.05
 _PORTS = range(20000, 32000)
@@ -90,14 +92,15 @@ class Process:
             )
 
     def wait_ready(self, timeout: float = 60.0) -> None:
-        """Block until the process is ready; ProcessError when it ends before, or after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        while not self._is_ready():
+        """Block until the process is ready; ProcessError when it ends before, or after `timeout` seconds, later where
+        the machine is busy.
+        """
+        for _ in looks(timeout, _POLL_S):
+            if self._is_ready():
+                return
             if not self.alive:
                 raise ProcessError(f"{self.name} {self._ending()}{self._last_words()}")
-            if time.monotonic() > deadline:
-                raise ProcessError(f"{self.name} was not ready after {timeout:.0f} s{self._last_words()}")
-            time.sleep(_POLL_S)
+        raise ProcessError(f"{self.name} was not ready after {timeout:.0f} s{self._last_words()}")
 
     def _is_ready(self) -> bool:
         if not self.alive:

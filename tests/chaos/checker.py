@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hack.devcluster.api import Api, ApiError, Json
+from hack.devcluster.patience import looks
 from tests.chaos.every_ledger import EveryLedger
 from tests.chaos.reported import misreported
 from tests.chaos.rules import Schedule
@@ -55,13 +56,17 @@ class Checker:
 
     def converge(self, faults_ended: float) -> tuple[float, list[str]]:
         """Waits until nothing is wrong; how many seconds after `faults_ended` (as `time.monotonic` says), and what
-        still was wrong after `CONVERGED_S`.
+        still was wrong after `CONVERGED_S`, or later on a busy machine.
         """
-        while wrong := self.wrong():
-            if time.monotonic() - faults_ended > CONVERGED_S:
-                return time.monotonic() - faults_ended, wrong
-            time.sleep(_LOOK_S)
-        return time.monotonic() - faults_ended, []
+        wrong: list[str] = []
+        for _ in looks(CONVERGED_S, _LOOK_S):
+            try:
+                wrong = self.wrong()
+            except (ApiError, OSError) as error:
+                wrong = [f"the API server does not answer: {error}"]
+            if not wrong:
+                break
+        return time.monotonic() - faults_ended, wrong
 
     def leaked_gb(self) -> int:
         """GB, and units of a vendor's resource, that are reserved for nobody."""

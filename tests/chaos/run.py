@@ -73,7 +73,8 @@ def play(stage: ChaosStage, scenario: Scenario, seed: int, seconds: float, say: 
             converged_s,
             (*wrong, *left, *checker.repeated_events(schedule)),
             scenario.least_admitted,
-            scenario.never(seconds),
+            scenario.answers_all,
+            seconds >= scenario.seconds,
             frozenset(checker.unrecorded),
             scene.figures,
         )

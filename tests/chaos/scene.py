@@ -6,7 +6,7 @@ import contextlib
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
@@ -85,17 +85,19 @@ class Scene:
         """Adds creates to those that were tried."""
         self.created.update(str(one.outcome) for one in creates)
 
-    def lasting(self) -> Iterator[float]:
+    def lasting(self, enough: Callable[[], bool] = lambda: True) -> Iterator[float]:
         """The time that is left, again and again, until the trouble is to be over.
 
         On a machine that is too busy to have admitted enough by then it goes on for a while: of what was not admitted
-        nothing can be lost.
+        nothing can be lost. So it does until there is `enough` of what else the scenario needs.
         """
         end = time.monotonic() + self.seconds
-        while (left := end - time.monotonic()) > 0 or (left > -_LONGEST_MORE_S and not self._has_seen_enough()):
+        while (left := end - time.monotonic()) > 0 or (
+            left > -_LONGEST_MORE_S and not (self._has_admitted_enough() and enough())
+        ):
             yield max(left, 0.0)
 
-    def _has_seen_enough(self) -> bool:
+    def _has_admitted_enough(self) -> bool:
         """Whether `least_admitted` creates were admitted, and one at least of every load."""
         admitted = [stream.outcomes()[Outcome.ADMITTED] for stream in self._streams]
         return all(admitted) and sum(admitted) + self.created[Outcome.ADMITTED] >= self.least_admitted

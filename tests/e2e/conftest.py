@@ -229,6 +229,8 @@ def namespaces(api: Api) -> Iterator[MakeNamespace]:
         metadata = {"name": name, "labels": {**labels, **opted}}
         api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         made.append(name)
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        until(f"pods may be created in {name}", lambda: api.exists(account))
         return Namespace(api, name)
 
     try:

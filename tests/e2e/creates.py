@@ -20,7 +20,7 @@ from tests.e2e.kube import Namespace, pod
 _JOIN_S = 60.0
 _REFUSED_PAUSE_S = 0.1
 _DELETED = 0.5
-_LATE = ("(no time was left", "context deadline exceeded")
+_LATE = ("(no time was left", "context deadline exceeded", "in the time allotted")
 """What the webhook and the API server say then."""
 
 

@@ -36,7 +36,7 @@ class OwnStage(Stage):
 
 @contextlib.contextmanager
 def own_stage(
-    *, webhooks: int = 2, controllers: int = 1, ttl_s: float = 4.0, via: str | None = None
+    *, webhooks: int = 2, controllers: int = 1, ttl_s: float = 10.0, via: str | None = None
 ) -> Iterator[OwnStage]:
     """A cluster with an operator that gives a lost create up after `ttl_s`, so that tests need not wait long.
 

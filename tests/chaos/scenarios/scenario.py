@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos.scene import Scene
-from tests.e2e.creates import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +25,3 @@ class Scenario:
     answers_all: bool = False
     """Each create is admitted or refused: none fails, none is `unavailable`, and in the whole run none is late."""
     settings: Mapping[str, str] = field(default_factory=dict)
-
-    def never(self, seconds: float) -> tuple[Outcome, ...]:
-        """What no create may come to. The short run is a part of the tests, which judge no times."""
-        if not self.answers_all:
-            return ()
-        late = (Outcome.LATE,) if seconds >= self.seconds else ()
-        return (Outcome.FAILED, Outcome.UNAVAILABLE, *late)
