@@ -7,16 +7,10 @@ workload off it; its own controller may not try again for a quarter of an hour.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
-from controller.reports import Report
-from shared.core.owners import OwnerRef, controller_of
-
-Refusals: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""By owner, as in the status."""
-
-Workload: TypeAlias = tuple[str, OwnerRef]
-"""Namespace and top owner."""
+from controller.reports import Refusals, Report, Workload
+from shared.core.owners import controller_of
 
 _NONE: Refusals = {}
 _NOTHING: Mapping[str, Any] = {}

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from controller.control_recorder import ControlRecorder
 from controller.events import Events, EventType
-from controller.lost_refusals import LostRefusals, Workload, with_lost
+from controller.lost_refusals import LostRefusals, with_lost
 from controller.memory_trouble import memory_trouble
 from controller.placement_history import placement_history
 from controller.placement_news import News, placement_news
 from controller.placement_status import placement_status
-from controller.reports import Report, Reports
+from controller.reports import Report, Reports, Workload
 from controller.standing import still_refused
 from controller.unplaced import Unplaced
 from shared.core.ledger import Mark

@@ -12,6 +12,12 @@ from shared.kube.client import KubeClient
 from shared.kube.model_placements import placement_name
 from shared.kube.reflector import Reflector
 
+Refusals: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""By owner, as in the status."""
+
+Workload: TypeAlias = tuple[str, OwnerRef]
+"""Namespace and top owner."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -24,7 +30,7 @@ class Report:
     status: Mapping[str, Any]
 
     @property
-    def refusals(self) -> Mapping[str, Mapping[str, Any]]:
+    def refusals(self) -> Refusals:
         return self.status.get("refusals") or {}
 
 
