@@ -12,7 +12,7 @@ from tests.e2e.creates import steady_creates
 
 _GRACE_S = 30.0
 """The chart's terminationGracePeriodSeconds."""
-_ROOMY_GB = 2000
+_ROOMY_GB = 999
 """Nobody is refused here, though what is deleted is not given back for a while."""
 
 
