@@ -27,6 +27,7 @@ from shared.api import names
 from shared.core.cards import Vendor
 from tests.cases.chart import Chart, render, rendered
 from tests.e2e.case_world import RealWorld
+from tests.e2e.caught_up import wait_caught_up
 from tests.e2e.existing import ExistingCluster
 from tests.e2e.kube import Namespace, find, pod, until
 from tests.e2e.reviews import NOWHERE, WebhookPort, webhook_ports
@@ -296,6 +297,12 @@ def admitted(stage: Stage, manifest: Json, tenant: Namespace) -> set[bool]:
     except ApiError:
         return {False}
     return {True}
+
+
+def wait_heard(stage: Stage) -> None:
+    """Waits until every webhook knows what is stored now. Of those that are not ours nobody can tell."""
+    if stage.operator is not None:
+        wait_caught_up(stage.api, webhook_ports(stage.api, stage.operator))
 
 
 def _probe_namespace(api: Api) -> Namespace:

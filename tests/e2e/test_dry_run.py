@@ -6,8 +6,19 @@ import pytest
 
 from hack.devcluster.api import Api, Json
 from shared.api import names
-from tests.e2e.conftest import AnyCluster, MakePool, Pool
-from tests.e2e.kube import Namespace, deployment, gpu_node, ledger, node_of, pod, reservation, shares, wait_balanced
+from tests.e2e.conftest import AnyCluster, MakePool, Pool, Stage, wait_heard
+from tests.e2e.kube import (
+    Namespace,
+    deployment,
+    gpu_node,
+    ledger,
+    node_of,
+    pod,
+    reservation,
+    shares,
+    until,
+    wait_balanced,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +39,7 @@ def test_of_a_pod_that_fits_shows_the_placement_and_books_nothing(
 ) -> None:
     here = pool(16)
     whole = pod("chat", {names.VRAM: "16"}, pool=here.name)
-    wait_balanced(api, here.nodes)
+    until("the first summary is written", lambda: gpu_node(api, here.node)["status"].get("summary"))
     before = _version(api, here)
     for _ in range(3):
         shown = namespace.create(whole, dry_run=True)
@@ -45,12 +56,13 @@ def test_of_a_pod_that_fits_shows_the_placement_and_books_nothing(
 
 
 def test_of_a_pod_that_does_not_fit_says_the_same_and_reports_nothing(
-    api: Api, pool: MakePool, namespace: Namespace
+    stage: Stage, pool: MakePool, namespace: Namespace
 ) -> None:
-    here = pool(16)
+    api, here = stage.api, pool(16)
     namespace.create(deployment("holder", {names.VRAM: "10"}, pool=here.name))
     namespace.running("holder")
     wait_balanced(api, here.nodes)
+    wait_heard(stage)
     (owner,) = namespace.listed("ReplicaSet", app="holder")
     before = _version(api, here)
     too_much = _owned(pod("chat", {names.VRAM: "10"}, pool=here.name), owner)

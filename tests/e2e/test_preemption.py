@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from hack.devcluster.api import Api, Json
+from hack.devcluster.api import Api, ApiError, Json
 from hack.devcluster.cluster import DevCluster
 from hack.devcluster.operator import Operator
 from hack.devcluster.spec import NodeSpec
 from shared.api import names
 from shared.core.ledger import Mark
-from tests.e2e.conftest import PATIENT, MakePool, Pool, Stage, admitted, namespaces, pools, seed_managed_nodes
+from tests.e2e.conftest import (
+    PATIENT,
+    MakePool,
+    Pool,
+    Stage,
+    admitted,
+    namespaces,
+    pools,
+    seed_managed_nodes,
+    wait_heard,
+)
 from tests.e2e.invariants import findings
 from tests.e2e.kube import Namespace, booked, deployment, ledger, phase, pod, reservation, until, wait_balanced
 from tests.e2e.reviews import NOWHERE, webhook_ports
@@ -216,6 +227,7 @@ def test_where_it_is_switched_off_the_refusal_names_those_of_lower_priority(
     try:
         namespace.create(pod("chat", {names.VRAM: "20"}, pool=there.name, priorityClassName=LOW))
         namespace.running("chat")
+        wait_heard(stage)
         error = namespace.refusal(pod("urgent", {names.VRAM: "16"}, pool=there.name, priorityClassName=HIGH))
         assert f"Pods of lower priority hold enough: chat (20 GB of gpu-0 of {there.node})" in error.message
         assert "placement.preemption" in error.message
@@ -229,6 +241,16 @@ def _create_classes(api: Api) -> None:
     for name, fields in _CLASSES.items():
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, **fields}
         api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        until(f"the API server knows {name}", partial(_is_known, api, name))
+
+
+def _is_known(api: Api, priority_class: str) -> bool:
+    """Whether pods may be of a class: a new one is refused for a moment."""
+    try:
+        Namespace(api, "default").create(pod("probe", priorityClassName=priority_class), dry_run=True)
+    except ApiError:
+        return False
+    return True
 
 
 def _marked(api: Api, node: str) -> dict[str, Mark]:

@@ -10,7 +10,7 @@ from hack.devcluster.api import ApiError, Json
 from hack.devcluster.nodes import AGENT_FIELD_MANAGER, GPU_NODES
 from shared.api import names
 from shared.core.cards import Vendor
-from tests.e2e.conftest import MakeNamespace, MakePool, Stage, admitted
+from tests.e2e.conftest import MakeNamespace, MakePool, Stage, admitted, wait_heard
 from tests.e2e.kube import Namespace, deployment, gpu_node, pod, until
 
 pytestmark = pytest.mark.e2e
@@ -36,11 +36,14 @@ def _causes(error: ApiError) -> dict[str, list[Json]]:
     return by_reason
 
 
-def test_insufficient_capacity_names_the_nearest_card_and_who_holds_it(pool: MakePool, namespace: Namespace) -> None:
+def test_insufficient_capacity_names_the_nearest_card_and_who_holds_it(
+    stage: Stage, pool: MakePool, namespace: Namespace
+) -> None:
     here = pool(16, 24)
     namespace.create(pod("large", {names.VRAM: "20"}, pool=here.name))
     namespace.create(pod("small", {names.VRAM: "10"}, pool=here.name))
     namespace.running("small")
+    wait_heard(stage)
     error = namespace.refusal(pod("next", {names.VRAM: "8"}, pool=here.name))
     first, held, advice = _text(error).splitlines()
     assert first.startswith(
@@ -83,10 +86,11 @@ def test_insufficient_gpu_count_names_the_best_node(pool: MakePool, namespace: N
     assert "No node it may use has that many such cards, so waiting does not help." in text
 
 
-def test_insufficient_gpu_count_that_waiting_can_help(pool: MakePool, namespace: Namespace) -> None:
+def test_insufficient_gpu_count_that_waiting_can_help(stage: Stage, pool: MakePool, namespace: Namespace) -> None:
     here = pool(16, 16)
     namespace.create(pod("holder", {names.VRAM: "10"}, pool=here.name))
     namespace.running("holder")
+    wait_heard(stage)
     error = namespace.refusal(pod("pair", {names.VRAM: "10", names.GPUS: "2"}, pool=here.name))
     text = _text(error)
     assert f"the best node, {here.node}, has room on 1 of its 2 cards" in text
@@ -128,7 +132,7 @@ def test_the_order_of_reasons(pool: MakePool, namespace: Namespace) -> None:
     assert _text(namespace.refusal(pod("chat", met, pool=here.name))).startswith("insufficient_gpu_count")
 
 
-def test_holders_in_other_namespaces_are_not_named(pool: MakePool, make_namespace: MakeNamespace) -> None:
+def test_holders_in_other_namespaces_are_not_named(stage: Stage, pool: MakePool, make_namespace: MakeNamespace) -> None:
     here = pool(48)
     mine, theirs = make_namespace(), make_namespace()
     for number in range(3):
@@ -137,6 +141,7 @@ def test_holders_in_other_namespaces_are_not_named(pool: MakePool, make_namespac
     mine.running("own")
     for number in range(3):
         theirs.running(f"secret-{number}")
+    wait_heard(stage)
     error = mine.refusal(pod("next", {names.VRAM: "20"}, pool=here.name))
     text = _text(error)
     assert f"Held on gpu-0 of {here.node}: 12 GB by own, 27 GB by 3 pods in other namespaces." in text

@@ -150,7 +150,9 @@ def test_validate_refuses_the_id_of_a_pod_that_exists(
 ) -> None:
     namespace.create(pod("chat", {names.VRAM: "6"}, pool=spacious.name))
     (placed,) = namespace.running("chat")
-    verdict = webhooks[0].validate(copied(placed, "copy"), namespace.name)
+    copy_of_it = copied(placed, "copy")
+    until("the webhook has heard of the pod", lambda: not _valid(webhooks[0], copy_of_it, namespace))
+    verdict = webhooks[0].validate(copy_of_it, namespace.name)
     assert "is the reservation of a pod that exists" in verdict.status["message"]
 
 

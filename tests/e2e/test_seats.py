@@ -10,7 +10,7 @@ import pytest
 from hack.devcluster.api import Api, Json
 from shared.api import names
 from shared.core.ledger import Mark
-from tests.e2e.conftest import MakePool, Pool
+from tests.e2e.conftest import MakePool, Pool, Stage, wait_heard
 from tests.e2e.creates import Outcome, create
 from tests.e2e.kube import (
     Namespace,
@@ -74,6 +74,12 @@ def _another(namespace: Namespace, app: str, old: Json) -> Callable[[], bool]:
     return look
 
 
+def _cordon(stage: Stage, node: str) -> None:
+    """Before a webhook knows of it, it may place the next pod there."""
+    stage.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    wait_heard(stage)
+
+
 def test_a_rollout_with_recreate_has_the_card_again_though_another_waits_for_it(
     api: Api, pool: MakePool, namespace: Namespace
 ) -> None:
@@ -130,19 +136,19 @@ def test_a_workload_that_is_deleted_makes_room_at_once(api: Api, pool: MakePool,
 
 
 def test_a_seat_on_a_drained_node_is_kept_until_its_workload_is_gone(
-    api: Api, pool: MakePool, namespace: Namespace
+    stage: Stage, pool: MakePool, namespace: Namespace
 ) -> None:
-    here = pool(16)
+    api, here = stage.api, pool(16)
     namespace.create(deployment("chat", {names.VRAM: "10"}, pool=here.name))
     (old,) = namespace.running("chat")
-    api.merge(f"/api/v1/nodes/{here.node}", {"spec": {"unschedulable": True}})
+    _cordon(stage, here.node)
     namespace.delete("Pod", old["metadata"]["name"])
     until("its seat is kept", lambda: _seats(api, here) == [reservation(old)])
     api.merge(f"/api/v1/nodes/{here.node}", {"spec": {"unschedulable": None}})
     until("it has its seat again", _another(namespace, "chat", old), within_s=_SOON_S)
     (again,) = namespace.pods("chat")
 
-    api.merge(f"/api/v1/nodes/{here.node}", {"spec": {"unschedulable": True}})
+    _cordon(stage, here.node)
     namespace.delete("Pod", again["metadata"]["name"])
     until("its seat is kept again", lambda: _seats(api, here) == [reservation(again)])
     tolerant = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
@@ -152,11 +158,11 @@ def test_a_seat_on_a_drained_node_is_kept_until_its_workload_is_gone(
     until("nothing is booked", lambda: booked(api, here.node) == {}, within_s=_SOON_S)
 
 
-def test_a_drained_model_moves_and_leaves_no_seat_behind(api: Api, pool: MakePool, namespace: Namespace) -> None:
-    here = pool(16, nodes=2)
+def test_a_drained_model_moves_and_leaves_no_seat_behind(stage: Stage, pool: MakePool, namespace: Namespace) -> None:
+    api, here = stage.api, pool(16, nodes=2)
     namespace.create(deployment("chat", _WHOLE, pool=here.name))
     (old,) = namespace.running("chat")
-    api.merge(f"/api/v1/nodes/{node_of(old)}", {"spec": {"unschedulable": True}})
+    _cordon(stage, node_of(old))
     namespace.delete("Pod", old["metadata"]["name"])
     until("it runs on the other node", _another(namespace, "chat", old), within_s=_SOON_S)
     (moved,) = namespace.pods("chat")
@@ -169,12 +175,13 @@ def test_a_drained_model_moves_and_leaves_no_seat_behind(api: Api, pool: MakePoo
 
 
 def test_a_rolling_update_that_waits_for_its_own_old_pod_is_told_how_it_would_not(
-    pool: MakePool, namespace: Namespace
+    stage: Stage, pool: MakePool, namespace: Namespace
 ) -> None:
     here = pool(16)
     surge = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     namespace.create(deployment("chat", _WHOLE, pool=here.name, strategy=surge))
     (old,) = namespace.running("chat")
+    wait_heard(stage)
     namespace.merge("Deployment", "chat", {"spec": {"template": {"metadata": {"annotations": {"revision": "1"}}}}})
     message = namespace.waiting("chat", "insufficient_capacity")["lastErrorMessage"]
     assert f"update of Deployment chat, whose old pod {old['metadata']['name']} keeps the room" in message

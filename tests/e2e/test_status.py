@@ -78,7 +78,8 @@ def test_how_placements_ended_is_remembered(
         return {each["pod"]: each["ended"] for each in namespace.placement(kind, name).get("history", ())}
 
     until("it was deleted", lambda: ended("Deployment", "chat") == {server["metadata"]["name"]: "Deleted"})
-    spec = template("train", {names.VRAM: "6"}, here.name, restartPolicy="Never")
+    asks = {names.VRAM: "6", "dev.placement/complete-after": "1h"}
+    spec = template("train", asks, here.name, restartPolicy="Never")
     job = {"template": spec, "backoffLimit": 0}
     namespace.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": job})
     (worker,) = namespace.running("train")

@@ -8,7 +8,7 @@ import pytest
 
 from hack.devcluster.api import Api, Json
 from shared.api import names
-from tests.e2e.conftest import AnyCluster, MakePool, Pool
+from tests.e2e.conftest import AnyCluster, MakePool, Pool, Stage, wait_heard
 from tests.e2e.kube import (
     IMAGE,
     Namespace,
@@ -133,7 +133,8 @@ def test_a_failed_pod_frees_its_cards(api: Api, pool: MakePool, namespace: Names
 
 def test_a_cron_job_is_the_top_owner_of_its_pods(api: Api, pool: MakePool, namespace: Namespace) -> None:
     here = pool(16)
-    job = _job("nightly", template("nightly", {names.VRAM: "6"}, here.name, restartPolicy="Never"))
+    asks = {names.VRAM: "6", "dev.placement/complete-after": "1h"}
+    job = _job("nightly", template("nightly", asks, here.name, restartPolicy="Never"))
     spec = {"schedule": "0 0 30 2 *", "jobTemplate": {"spec": job["spec"]}}
     nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}
     owner = namespace.create(nightly)
@@ -240,7 +241,7 @@ def test_a_model_placement_tells_the_story(api: Api, cluster: AnyCluster, pool: 
 
 
 def test_events_stand_on_the_top_owner_and_are_folded(
-    api: Api, cluster: AnyCluster, pool: MakePool, namespace: Namespace
+    stage: Stage, cluster: AnyCluster, pool: MakePool, namespace: Namespace
 ) -> None:
     here = pool(16)
     namespace.create(deployment("first", {names.VRAM: "10"}, pool=here.name))
@@ -249,6 +250,7 @@ def test_events_stand_on_the_top_owner_and_are_folded(
     assert placed["type"] == "Normal"
     assert placed["message"] == f"pod {first['metadata']['name']} is placed on gpu-0 of {here.node} with 10 GB"
 
+    wait_heard(stage)  # so that every refusal names the same pod
     namespace.create(deployment("second", {names.VRAM: "10"}, pool=here.name))
 
     def folded() -> list[Json]:
