@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +20,7 @@ from tests.e2e.kube import Namespace, pod
 _JOIN_S = 60.0
 _REFUSED_PAUSE_S = 0.1
 _DELETED = 0.5
+_ROUNDS = 3
 _LATE = ("(no time was left", "context deadline exceeded", "in the time allotted")
 """What the webhook and the API server say then."""
 
@@ -37,6 +38,9 @@ class Outcome(StrEnum):
     that stands still for seconds, this says nothing about the product."""
     FAILED = "failed"
     """Anything else, such as a webhook that could not be called, or no answer."""
+
+
+_LOST = {Outcome.UNAVAILABLE, Outcome.LATE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,21 @@ def create_at_once(namespace: Namespace, pods: Sequence[Json]) -> list[Created]:
 
     with ThreadPoolExecutor(len(pods)) as callers:
         return list(callers.map(call, pods))
+
+
+def create_all(namespace: Namespace, pods: Sequence[Json], settle: Callable[[], None]) -> list[Created]:
+    """Creates all `pods` at the same moment. One that could not be recorded or answered in time, as on a slow machine,
+    may leave a reservation without a pod: it is repeated after `settle`, which waits until that was given back.
+    """
+    created: dict[str, Created] = {}
+    lost = list(pods)
+    for _ in range(_ROUNDS):
+        created.update({one.name: one for one in create_at_once(namespace, lost)})
+        lost = [each for each in lost if created[each["metadata"]["name"]].outcome in _LOST]
+        if not lost:
+            break
+        settle()
+    return list(created.values())
 
 
 def create(namespace: Namespace, manifest: Json) -> Created:

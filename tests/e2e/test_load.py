@@ -1,26 +1,21 @@
-"""Many creates at once, through two webhook processes: exactly as many pods get in as there is room for.
-
-A create that could not be recorded or answered in time, as on a slow machine, may leave a reservation without a pod.
-It is repeated when that has been given back.
-"""
+"""Many creates at once, through two webhook processes: exactly as many pods get in as there is room for."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from shared.api import names
 from tests.e2e.conftest import MakePool, Pool, Stage
-from tests.e2e.creates import Created, Outcome, create_at_once
+from tests.e2e.creates import Created, Outcome, create_all
 from tests.e2e.kube import Namespace, holding_pods, phase, pod, until
 from tests.e2e.trouble import wait_true_to_pods, watched
 
 pytestmark = pytest.mark.e2e
-
-_ROUNDS = 3
 
 
 def test_200_creates_on_many_nodes_fill_the_room_for_100_exactly(
@@ -38,22 +33,12 @@ def test_60_creates_on_one_node_fill_the_room_for_30_exactly(
 
 
 def _fill(stage: Stage, here: Pool, namespace: Namespace, *, creates: int, room: int) -> None:
-    pods = {
-        name: pod(name, {names.VRAM: "6"}, pool=here.name) for name in (f"model-{number}" for number in range(creates))
-    }
-    created: dict[str, Created] = {}
-    lost = list(pods)
+    pods = [pod(f"model-{number}", {names.VRAM: "6"}, pool=here.name) for number in range(creates)]
     with watched(stage.api, here.nodes):
-        for _ in range(_ROUNDS):
-            answers = create_at_once(namespace, [pods[name] for name in lost])
-            _tell(answers)
-            created.update({one.name: one for one in answers})
-            lost = [one.name for one in answers if one.outcome in {Outcome.UNAVAILABLE, Outcome.LATE}]
-            if not lost:
-                break
-            wait_true_to_pods(stage.api, here.nodes)
-    admitted = {one.name for one in created.values() if one.outcome is Outcome.ADMITTED}
-    others = [one for one in created.values() if one.name not in admitted]
+        created = create_all(namespace, pods, partial(wait_true_to_pods, stage.api, here.nodes))
+    _tell(created)
+    admitted = {one.name for one in created if one.outcome is Outcome.ADMITTED}
+    others = [one for one in created if one.name not in admitted]
     assert {one.outcome for one in others} == {Outcome.REFUSED}
     assert [one.said for one in others if "insufficient_capacity" not in one.said] == []
     assert len(admitted) == room

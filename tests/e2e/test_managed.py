@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 import pytest
@@ -13,10 +14,11 @@ from hack.devcluster.api import ApiError, Json
 from hack.devcluster.spec import NodeSpec
 from shared.api import names
 from tests.e2e.conftest import MakeNamespace, Stage, admitted, seed_managed_nodes
-from tests.e2e.creates import Outcome, create_at_once
+from tests.e2e.creates import Outcome, create_all
 from tests.e2e.kube import Namespace, deployment, find, ledger, node_of, pod, until
 from tests.e2e.kube import gpu_node as gpu_node_of
 from tests.e2e.reviews import NOWHERE
+from tests.e2e.trouble import wait_true_to_pods
 
 pytestmark = pytest.mark.e2e
 
@@ -94,7 +96,8 @@ def test_the_first_small_model_takes_the_gpu_and_the_next_is_told_of_sharing(
 def test_the_last_gpu_goes_to_exactly_one_of_many_creates(stage: Stage, managed: MakeNode, tenant: Namespace) -> None:
     node = managed({GPU: 2}, memory="23028", count="2", product="NVIDIA-A10G", replicas="1")
     pods = [pod(f"rush-{number}", {names.VRAM: "4"}, pool=node) for number in range(8)]
-    outcomes = [one.outcome for one in create_at_once(tenant, pods)]
+    created = create_all(tenant, pods, partial(wait_true_to_pods, stage.api, [node]))
+    outcomes = [one.outcome for one in created]
     assert outcomes.count(Outcome.ADMITTED) == 2
     assert outcomes.count(Outcome.REFUSED) == 6
     until("both are booked", lambda: _booked(stage, node) == [{GPU: 1}, {GPU: 1}])
