@@ -13,7 +13,7 @@ from hack.devcluster.processes import Process
 def read(process: Process, path: str) -> str:
     """The text at `path`; OSError if there is no answer."""
     assert process.env is not None
-    with urllib.request.urlopen(f"http://{HOST}:{process.env['PLACEMENT_HEALTH_PORT']}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{HOST}:{process.env['PLACEMENT_HEALTH_PORT']}{path}", timeout=30) as answer:
         text: str = answer.read().decode()
         return text
 

@@ -61,29 +61,31 @@ def test_a_spoilt_ca_bundle_is_repaired(
     _wait_placing(namespace, here.name)
 
 
-def _want_another_name(stage: OwnStage) -> None:
-    """Restarts the controller with a name that the certificate does not hold yet."""
+def _want_another_name(stage: OwnStage) -> str:
+    """Restarts the controller with a name that the certificate does not hold yet; returns that certificate."""
+    lacking = _stored(stage)
     controller = stage.operator.controller
     change_environment(controller, PLACEMENT_EXTRA_SANS=f"{HOST},placement.example")
     controller.restart()
+    return lacking
 
 
 @pytest.mark.parametrize(
     "cause", [pytest.param(grow_old, id="near-its-end"), pytest.param(_want_another_name, id="name-missing")]
 )
 def test_a_renewal_fails_no_create(
-    stage: OwnStage, pool: MakePool, namespace: Namespace, cause: Callable[[OwnStage], None]
+    stage: OwnStage, pool: MakePool, namespace: Namespace, cause: Callable[[OwnStage], str]
 ) -> None:
     here = pool(80, 80)
-    before = secret_entry(stage.api, "tls.crt")
     with steady_creates(namespace, here.name) as stream, always_trusted(stage):
-        cause(stage)
-        until("a successor is made", lambda: secret_entry(stage.api, "next.crt"))
-        until("it comes into use", lambda: not secret_entry(stage.api, "next.crt"))
+        old = cause(stage)
+        until(
+            "a successor is in use", lambda: _stored(stage) not in {"", old} and not secret_entry(stage.api, "next.crt")
+        )
         _wait_in_use(stage)
         after_exchange = len(stream.creates)
         until("pods are created after the exchange", lambda: len(stream.creates) > after_exchange + 4)
-    assert secret_entry(stage.api, "tls.crt") != before
+    assert _stored(stage) != old
     assert stream.failed() == []
     assert stream.outcomes()[Outcome.ADMITTED]
 

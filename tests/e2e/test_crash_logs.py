@@ -61,7 +61,8 @@ def test_the_last_lines_of_a_log_tell_that_memory_was_short(
     message = namespace.placement("Deployment", "chat")["lastErrorMessage"]
     assert "CUDA out of memory (it asked for 2.00 GiB)" in message
     assert "hunter2" not in message
-    (question,) = asked
+    assert asked
+    question = asked[0]  # who leads next asks again
     assert question.startswith(f"/containerLogs/{namespace.name}/{name}/server?")
     assert {"limitBytes=65536", "previous=true", "tailLines=200"} <= set(question.partition("?")[2].split("&"))
 

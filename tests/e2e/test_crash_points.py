@@ -17,7 +17,7 @@ from hack.devcluster.processes import Process
 from shared.api import names
 from tests.chaos.crash_points import CRASH_AT, CrashAt
 from tests.e2e.conftest import MakePool
-from tests.e2e.kube import Namespace, deployment, pod, until
+from tests.e2e.kube import Namespace, deployment, gpu_node, pod, until
 from tests.e2e.trouble import (
     CONVERGED_S,
     OwnStage,
@@ -93,6 +93,8 @@ def test_a_controller_that_dies_while_it_gives_a_lost_create_up(
 ) -> None:
     here = pool(12)
     (webhook,), controller = stage.operator.webhooks, stage.operator.controller
+    # Its first summary is an amendment of the ledger, too: the controller shall not die at that.
+    until("the first summary is written", lambda: gpu_node(stage.api, here.node)["status"].get("summary"))
     with watched(stage.api, here.nodes):
         _to_die_at(webhook, _WEBHOOK_POINTS["between-ledger-and-answer"])
         _to_die_at(controller, point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
@@ -75,6 +76,8 @@ def test_every_process_says_what_it_is_and_that_all_its_checks_pass(operator: Op
         assert samples(process, "placement_ready") == len(checks)
         assert samples(process, "placement_build_info") == 1
         assert samples(process, "placement_watch_age_seconds", collection="pods") < 100
-        assert samples(process, "placement_serving_certificate_expiry_timestamp_seconds") > 0
+        # A controller tells it while it leads.
+        expiry = partial(samples, process, "placement_serving_certificate_expiry_timestamp_seconds")
+        assert until("the certificate's end is told", expiry) > 0
         assert samples(process, "placement_api_requests_total", verb="GET", code="2xx") > 0
-    assert samples(operator.controller, "placement_leader") == 1
+    until("a controller leads", lambda: samples(operator.controller, "placement_leader") == 1)

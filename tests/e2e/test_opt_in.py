@@ -74,9 +74,9 @@ def test_after_the_label_the_next_pod_is_placed(api: Api, pool: MakePool, make_n
     wait_balanced(api, here.nodes)
 
     _label(api, tenant.name, None)
-    # For a moment the webhooks may still be called and the policy be in force already.
-    until("the API server knows", lambda: _refusal(tenant, pod("after", {names.VRAM: "6"}, pool=here.name)) is None)
-    assert _is_untouched(tenant.create(pod("after", {names.VRAM: "6"}, pool=here.name)))
+    after = pod("after", {names.VRAM: "6"}, pool=here.name)
+    until("the API server knows", lambda: _would_be_untouched(tenant, after))
+    assert _is_untouched(tenant.create(after))
     assert booked(api, here.node) == {0: 6}
 
 
@@ -161,6 +161,14 @@ def _would_be_placed(tenant: Namespace, manifest: Json) -> bool:
     """Not while only the validating webhook is called: it refuses a model pod that nobody placed."""
     try:
         return bool(reservation(tenant.create(manifest, dry_run=True)))
+    except ApiError:
+        return False
+
+
+def _would_be_untouched(tenant: Namespace, manifest: Json) -> bool:
+    """Not while the webhooks are still called, nor while the policy is in force already."""
+    try:
+        return _is_untouched(tenant.create(manifest, dry_run=True))
     except ApiError:
         return False
 
