@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from hack.devcluster.cluster import DevCluster
 from shared.kube.client import KubeClient
-from tests.contract.widgets import DEFINITION
+from tests.contract.widgets import DEFINITION, WIDGETS
+from tests.e2e.kube import until
 from tests.fakes.api import Api
 from tests.fakes.inprocess import Network, in_process_client
 from tests.fakes.objects import ObjectStore
@@ -22,6 +24,9 @@ def real_kubeconfig() -> Iterator[str]:
     with DevCluster() as cluster:
         cluster.kubectl("apply", "-f", "-", input=DEFINITION)
         cluster.kubectl("wait", "--for=condition=Established", "crd/widgets.contract.example.com")
+        # Established, its first watch may still be told to come back later.
+        watch = f"{WIDGETS}?watch=true&timeoutSeconds=1"
+        until("widgets can be watched", lambda: cluster.api.send("GET", watch).status == http.HTTPStatus.OK)
         yield str(cluster.kubeconfig)
 
 

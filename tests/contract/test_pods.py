@@ -17,6 +17,8 @@ from tests.fakes.api import merged
 from tests.fakes.pod_rules import problems_of_new, problems_of_update, with_defaults
 
 NIC = "example.com/nic"
+CANARY = "example.com/canary"
+"""Of which no quota of the tests lets anybody have one."""
 SECURE = {
     "allowPrivilegeEscalation": False,
     "runAsNonRoot": True,
@@ -155,20 +157,22 @@ async def _in_namespace(client: KubeClient, labels: Json, hard: Json | None = No
     name = fresh_name()
     await client.create(paths.namespaces(), {"metadata": {"name": name, "labels": labels}})
     if hard is not None:
-        quota = {"metadata": {"name": "case"}, "spec": {"hard": hard}}
+        quota = {"metadata": {"name": "case"}, "spec": {"hard": {**hard, f"requests.{CANARY}": "0"}}}
         await client.create(f"/api/v1/namespaces/{name}/resourcequotas", quota)
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     await _until(lambda: client.get(account))
     if hard is not None:
-        path = f"/api/v1/namespaces/{name}/resourcequotas/case"
 
-        async def counted() -> Json:
-            found = await client.get(path)
-            if "hard" not in (found.get("status") or {}):
-                raise NotFound(404, "NotFound", "not counted yet")
-            return found
+        async def refused() -> Json:
+            """Its status is written a moment before the admission goes by it."""
+            try:
+                await client.create(paths.pods(name), a_pod({CANARY: "1"}), {"dryRun": "All"})
+            except Forbidden as error:
+                if "quota: case" in str(error):
+                    return {}
+            raise NotFound(404, "NotFound", "not in force yet")
 
-        await _until(counted)
+        await _until(refused)
     return name
 
 
