@@ -53,9 +53,10 @@ test: binaries ## Everything that has to pass
 	@$(MAKE) lint crds-check chart cases fuzz-short
 	@mkdir -p build; rm -f build/*.passed
 	@echo "The unit tests run beside the end-to-end tests; what they print follows at the end (build/unit.log)."
+	@# COLUMNS: what pytest says of a failure in one line is not cut.
 	@part() { export COLUMNS=400; $(MAKE) "$$1" && touch "build/$$1.passed"; }; \
 		part unit >build/unit.log 2>&1 & \
-		unit=$$!; trap 'kill $$unit 2>/dev/null' INT TERM; \
+		unit=$$!; trap 'kill $$unit 2>/dev/null; exit 130' INT TERM; \
 		part e2e 2>&1 | tee build/e2e.log || true; \
 		part chaos-short 2>&1 | tee build/chaos-short.log || true; \
 		wait $$unit || true; cat build/unit.log; \
@@ -90,7 +91,7 @@ fuzz-short: $(STAMP)
 	@$(BIN)/python -m tests.fuzz --reviews 20000 --seed 1 $(FUZZ_ARGS)
 
 .PHONY: chaos
-chaos: binaries ## Everything that can break breaks, about 17 minutes: make chaos [CHAOS_ARGS="--seed 1 --scenario partition"]
+chaos: binaries ## Everything that can break breaks, about 15 minutes, longer on a busy machine: make chaos [CHAOS_ARGS="--seed 1 --scenario partition"]
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 .PHONY: chaos-short

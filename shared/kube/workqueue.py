@@ -105,7 +105,8 @@ class WorkQueue(Generic[K]):
     async def run(self, worker: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
         """Feeds keys to `worker`, `workers` at a time, until cancelled; a key that fails is retried.
 
-        Keys that were to be looked at later are forgotten then: their timers would keep the queue alive.
+        A queue is run once: keys that were to be looked at later are forgotten then, since their timers would keep it
+        alive.
         """
         with self._recorder.at_work(self.name, self):
             try:

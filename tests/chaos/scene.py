@@ -143,8 +143,10 @@ class Scene:
         """A load, which counts as under way until the context ends."""
         with load as stream:
             self._streams.append(stream)
-            yield stream
-        self._streams.remove(stream)
+            try:
+                yield stream
+            finally:
+                self._streams.remove(stream)
         self.count(stream.creates)
 
     def kill(self, process: Process, sig: signal.Signals = signal.SIGKILL) -> None:

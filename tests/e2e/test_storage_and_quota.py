@@ -13,6 +13,7 @@ from tests.e2e.kube import Namespace, deployment, ledger, node_of, pod, until
 pytestmark = pytest.mark.e2e
 
 _NOT_LOOKED_AT = "earlier attempts not looked at"
+_MOST_NOT_LOOKED_AT = 2
 
 
 def _create_volume(api: Api, namespace: Namespace, node: str) -> str:
@@ -82,7 +83,7 @@ def test_a_workload_whose_pods_a_quota_refuses_holds_no_more_than_it_wants(
     # Where a look takes too long, an attempt is left to run out.
     logs = [each.log.read_text() for each in stage.operator.webhooks] if stage.operator is not None else []
     unseen = [line for log in logs for line in log.splitlines() if _NOT_LOOKED_AT in line and namespace.name in line]
-    assert most <= 1 + len(unseen), unseen
+    assert most <= 1 + min(len(unseen), _MOST_NOT_LOOKED_AT), unseen
 
 
 def test_a_quota_that_keeps_refusals_from_being_reported_is_logged(

@@ -121,6 +121,8 @@ def repeatedly(action: Callable[[], None], pause_s: float) -> Iterator[None]:
         thread.join(_JOIN_S)
     if errors:
         raise errors[0]
+    if thread.is_alive():
+        pytest.fail(f"one action has taken more than {_JOIN_S:.0f} s")
 
 
 def wait_true_to_pods(api: Api, nodes: Collection[str], *, within_s: float = CONVERGED_S) -> None:

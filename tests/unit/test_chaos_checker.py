@@ -169,4 +169,6 @@ def test_the_short_run_judges_no_times() -> None:
         "each create was to be admitted or refused: 1 late",
     ]
     assert failures(late, whole=False) == []
+    many_late = {str(Outcome.ADMITTED): 8, str(Outcome.LATE): 1}
+    assert failures(many_late, whole=False) == ["each create was to be admitted or refused: 1 late"]
     assert failures(failed, whole=False) == ["each create was to be admitted or refused: 1 failed"]

@@ -16,12 +16,17 @@ def test_a_look_comes_first_and_one_after_each_pause(monkeypatch: pytest.MonkeyP
     assert pauses == [0.25] * 4
 
 
-def test_looks_that_take_long_take_none_from_those_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("look_s", "taken"), [pytest.param(1.5, 5, id="slow"), pytest.param(4.0, 4, id="so-slow-that-it-is-given-up")]
+)
+def test_slow_looks_take_none_from_those_after_them_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch, look_s: float, taken: int
+) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "sleep", lambda seconds: clock.append(clock[-1] + seconds))
     monkeypatch.setattr(time, "monotonic", lambda: clock[-1])
-    taken = 0
+    count = 0
     for _ in looks(1.0, 0.25):
-        clock.append(clock[-1] + 100)
-        taken += 1
-    assert taken == 5
+        clock.append(clock[-1] + look_s)
+        count += 1
+    assert count == taken

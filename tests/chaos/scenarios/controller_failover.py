@@ -67,11 +67,14 @@ def _once(scene: Scene, here: Pool, namespace: Namespace, number: int) -> tuple[
 
 def _wakes(scene: Scene, woken: str) -> None:
     """A leader that was frozen for longer than its lease is none from the moment it wakes, and does not become one."""
+    led: set[str] = set()
     for _ in range(_LOOKS):
         lead = [identity(each) for each in scene.operator.controllers if samples(each, "placement_leader")]
         assert len(lead) <= 1, f"{lead} say that they lead; the lease says {scene.leads()}"
         assert lead != [woken], f"{woken} leads again, though the other runs"
+        led |= set(lead)
         time.sleep(_LOOK_S)
+    assert led, "nobody says that it leads"
 
 
 CONTROLLER_FAILOVER = Scenario("controller-failover", _failover, 45.0, short_s=_SHORT_S)

@@ -169,7 +169,7 @@ def _pod_ends(scene: Scene) -> None:
     with scene.load(callers=2):
         scene.tell("node object deleted", here.nodes[0])
         scene.api.delete(f"{_NODES}/{here.nodes[0]}")  # for good: its pods are collected a minute later
-        for _ in scene.lasting():
+        for _ in scene.lasting(lambda: not ends.missing):
             deaf = chance.choice(list(scene.operator.proxies.values()))
             deaf.hold_watches()
             ends.each()

@@ -93,8 +93,8 @@ spec:
               value: {{ $values.placement.preemption }}
             - name: PLACEMENT_LOG_LEVEL
               value: {{ $values.logLevel }}
-            # Blocks from 128 KiB on are given back to the machine as soon as they are free: TLS takes one for each read.
-            # Without this glibc soon keeps them in its heap, where what lives longer pins them.
+            # For glibc: blocks from 128 KiB on go back to the machine as soon as they are free. TLS takes one for each read.
+            # Without this they soon come from the heap, and small blocks that live longer keep that from shrinking.
             - name: MALLOC_MMAP_THRESHOLD_
               value: "131072"
             {{- with include "placement-operator.ownerKinds" $root }}
