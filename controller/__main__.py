@@ -62,17 +62,22 @@ async def run_controller(settings: ControllerSettings, client: KubeClient, stop:
         around = Surroundings(client, cluster, fates, reports, owners, ledger, events, recorder, queues)
         elector = Elector(client, common.namespace, settings.lease, settings.identity)
 
+        kept = False
+
         async def lead() -> None:
             """One term as the leader.
 
             Certificates come first: without them no webhook is called, and they need no list.
             """
+            nonlocal kept
             recorder.terms.inc()
             async with asyncio.TaskGroup() as term:
                 term.create_task(certificates.run())
                 await watches.synced()
                 await reports.listed()
-                keep_what_is_there()
+                if not kept:  # once: what there is of a term would be kept beyond its end, too
+                    keep_what_is_there()
+                    kept = True
                 for reconciler in reconcilers(settings, around):
                     term.create_task(reconciler.run())
 

@@ -1,4 +1,4 @@
-"""When Python looks for garbage: seldom while the first lists come in, and then not through what they brought.
+"""When Python looks for garbage: seldom while the first lists come in, and never again through what they brought.
 
 Looked through again and again as it grows, a cluster of 5,000 nodes would take twice the time to start with; at each
 full collection later it would hold everything up for 0.1 s.
@@ -19,11 +19,7 @@ def look_seldom() -> None:
 
 
 def keep_what_is_there() -> None:
-    """To be called when the first lists are complete.
-
-    What an earlier call kept and nobody refers to any more goes: a controller may lead again and again.
-    """
-    gc.unfreeze()
+    """To be called when the first lists are complete."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_USUAL)

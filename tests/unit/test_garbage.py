@@ -49,12 +49,3 @@ def test_what_is_there_is_not_looked_through_again() -> None:
     gc.collect()
     assert seen() is not None
     assert gc.get_threshold() == USUAL
-
-
-def test_what_was_kept_once_and_is_left_by_all_goes_with_the_next_term() -> None:
-    kept = Knot()
-    seen = weakref.ref(kept)
-    keep_what_is_there()
-    del kept
-    keep_what_is_there()
-    assert seen() is None
