@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from shared.kube import paths
-from shared.kube.client import Json, KubeClient
+from shared.kube.client import KubeClient
 from shared.kube.elector import Elector
 from shared.kube.errors import Gone
 from shared.kube.reflector import Pace, Reflector
@@ -76,9 +76,9 @@ async def test_a_bookmark_tells_a_watcher_without_events_how_far_it_is(client: K
     # out where it stands still just then.
     writing = asyncio.create_task(write_on())
     params = {"allowWatchBookmarks": "true", "labelSelector": "pick=nothing"}
-    events: list[Json] = []
     for _ in range(5):
-        events = events or await watched(client, listing.resource_version, params, events=1, seconds=10)
+        if events := await watched(client, listing.resource_version, params, events=1, seconds=10):
+            break
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
     (event,) = events
