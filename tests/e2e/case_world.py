@@ -22,7 +22,7 @@ from tests.cases.inventory import Agent
 from tests.cases.kinds import place_of_object
 from tests.cases.outcome import State, state_of
 from tests.e2e.caught_up import wait_caught_up
-from tests.e2e.kube import Namespace, delete_if_there, find, phase, pod, until
+from tests.e2e.kube import Namespace, create_namespace, delete_if_there, find, phase, pod, until
 from tests.e2e.reviews import WebhookPort
 from tests.fakes.objects import Json
 
@@ -149,10 +149,8 @@ class RealWorld:
     def _add_namespace(self, name: str) -> None:
         if name in self._namespaces:
             return
-        self.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self._namespaces.append(name)
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        until(f"pods may be created in {name}", lambda: self.api.exists(account))
+        create_namespace(self.api, name)
 
     def _opt_in(self, name: str) -> None:
         label = {"metadata": {"labels": {names.NAMESPACE_LABEL: names.MODE_ENABLED}}}

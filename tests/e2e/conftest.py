@@ -29,7 +29,7 @@ from tests.cases.chart import Chart, render, rendered
 from tests.e2e.case_world import RealWorld
 from tests.e2e.caught_up import wait_caught_up
 from tests.e2e.existing import ExistingCluster
-from tests.e2e.kube import Namespace, find, pod, until
+from tests.e2e.kube import Namespace, create_namespace, find, pod, until
 from tests.e2e.reviews import NOWHERE, WebhookPort, webhook_ports
 
 AnyCluster: TypeAlias = DevCluster | ExistingCluster
@@ -227,11 +227,8 @@ def namespaces(api: Api) -> Iterator[MakeNamespace]:
     def make(mode: str | None = names.MODE_ENABLED, **labels: str) -> Namespace:
         name = f"ns-{_RUN}-{next(_numbers)}"
         opted = {names.NAMESPACE_LABEL: mode} if mode is not None else {}
-        metadata = {"name": name, "labels": {**labels, **opted}}
-        api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         made.append(name)
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        until(f"pods may be created in {name}", lambda: api.exists(account))
+        create_namespace(api, name, {**labels, **opted})
         return Namespace(api, name)
 
     try:
@@ -308,8 +305,7 @@ def wait_heard(stage: Stage) -> None:
 def _probe_namespace(api: Api) -> Namespace:
     name = "e2e-probe"
     if find(api, f"/api/v1/namespaces/{name}") is None:
-        metadata = {"name": name, "labels": {names.NAMESPACE_LABEL: names.MODE_ENABLED}}
-        api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        create_namespace(api, name, {names.NAMESPACE_LABEL: names.MODE_ENABLED})
     return Namespace(api, name)
 
 

@@ -50,6 +50,14 @@ def until(what: str, read: Callable[[], T], *, within_s: float = PATIENCE_S) -> 
     pytest.fail(f"not true after {within_s:.0f} s or more: {what} (last seen: {last!r})")
 
 
+def create_namespace(api: Api, name: str, labels: Mapping[str, str] | None = None) -> None:
+    """Creates a namespace, and waits until pods may be created there: not before it has a service account."""
+    metadata = {"name": name, "labels": dict(labels or {})}
+    api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    until(f"pods may be created in {name}", lambda: api.exists(account))
+
+
 def find(api: Api, path: str) -> Json | None:
     """The object at `path`, or None if there is none."""
     try:
